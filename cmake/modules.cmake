@@ -1,0 +1,46 @@
+# add_module(NAME <name> SOURCES <file...> [DEPS <target...>] [PRIVATE_DEPS <target...>])
+#
+# One static library per module, target paceline_<name>. DEPS name other modules (or libraries that our public headers
+# need); PRIVATE_DEPS are the third-party libraries that the module hides. scripts/layers.txt says which edges may exist.
+function(add_module)
+  cmake_parse_arguments(M "" "NAME" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  if(M_UNPARSED_ARGUMENTS OR NOT M_NAME OR NOT M_SOURCES)
+    message(FATAL_ERROR "add_module needs NAME and SOURCES; not understood: ${M_UNPARSED_ARGUMENTS}")
+  endif()
+  add_library(paceline_${M_NAME} STATIC ${M_SOURCES})
+  target_include_directories(paceline_${M_NAME} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_link_libraries(paceline_${M_NAME} PUBLIC ${M_DEPS} PRIVATE ${M_PRIVATE_DEPS})
+endfunction()
+
+# add_program(NAME <program> SOURCES <file...> [DEPS <target...>]): an executable that lands in bin/.
+function(add_program)
+  cmake_parse_arguments(P "" "NAME" "SOURCES;DEPS" ${ARGN})
+  if(P_UNPARSED_ARGUMENTS OR NOT P_NAME OR NOT P_SOURCES)
+    message(FATAL_ERROR "add_program needs NAME and SOURCES; not understood: ${P_UNPARSED_ARGUMENTS}")
+  endif()
+  add_executable(${P_NAME} ${P_SOURCES})
+  target_include_directories(${P_NAME} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${P_NAME} PRIVATE ${P_DEPS})
+endfunction()
+
+# add_module_test(NAME <name> SOURCES <file_test.cc...> [DEPS <target...>] [LABELS <label...>])
+#
+# One GoogleTest program per module, tests/<name>; each TEST is known to ctest by its own name, so a run says what passed
+# and scripts/test can count. Labels: unit (default), contract, integration. Only unit and contract run under sanitizers.
+include(GoogleTest)
+function(add_module_test)
+  cmake_parse_arguments(T "" "NAME" "SOURCES;DEPS;LABELS" ${ARGN})
+  if(T_UNPARSED_ARGUMENTS OR NOT T_NAME OR NOT T_SOURCES)
+    message(FATAL_ERROR "add_module_test needs NAME and SOURCES; not understood: ${T_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT T_LABELS)
+    set(T_LABELS unit)
+  endif()
+  add_executable(${T_NAME}_test ${T_SOURCES})
+  set_target_properties(${T_NAME}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_include_directories(${T_NAME}_test PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_definitions(${T_NAME}_test PRIVATE PACELINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${T_NAME}_test PRIVATE ${T_DEPS} GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${T_NAME}_test TEST_PREFIX ${T_NAME}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS "${T_LABELS}" TIMEOUT 300)
+endfunction()

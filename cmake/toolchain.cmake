@@ -1,0 +1,49 @@
+# Compiler, warnings, linker and output folders, the same for every target.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+option(PACELINE_WERROR "Turn warnings into errors (CI does)" OFF)
+set(PACELINE_SANITIZER "" CACHE STRING "address (with undefined) or thread; empty for none")
+
+# scripts/build gives one place for results whatever the preset's own folder is called.
+set(PACELINE_OUTPUT_DIR ${CMAKE_BINARY_DIR} CACHE PATH "Programs land in bin/ and shared libraries in lib/ below this folder")
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PACELINE_OUTPUT_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PACELINE_OUTPUT_DIR}/lib)
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+find_program(MOLD_PROGRAM mold)
+if(MOLD_PROGRAM)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+add_compile_options(-Wall -Wextra -Wno-missing-field-initializers -fno-omit-frame-pointer)
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wthread-safety>)
+endif()
+if(PACELINE_WERROR)
+  add_compile_options(-Werror)
+endif()
+# gcc 12 reports false -Wrestrict and -Wmaybe-uninitialized inside libstdc++ at -O2.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  add_compile_options(-Wno-restrict -Wno-maybe-uninitialized)
+endif()
+
+if(PACELINE_SANITIZER STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined)
+  add_link_options(-fsanitize=address,undefined)
+elseif(PACELINE_SANITIZER STREQUAL "thread")
+  add_compile_options(-fsanitize=thread)
+  add_link_options(-fsanitize=thread)
+elseif(PACELINE_SANITIZER)
+  message(FATAL_ERROR "PACELINE_SANITIZER must be empty, address or thread, not '${PACELINE_SANITIZER}'")
+endif()
