@@ -23,24 +23,25 @@ function(add_program)
   target_link_libraries(${P_NAME} PRIVATE ${P_DEPS})
 endfunction()
 
-# add_module_test(NAME <name> SOURCES <file_test.cc...> [DEPS <target...>] [LABELS <label...>])
+# add_module_test(NAME <name> SOURCES <file_test.cc...> [DEPS <target...>] [LABEL <label>])
 #
-# One GoogleTest program per module, tests/<name>; each TEST is known to ctest by its own name, so a run says what passed
-# and scripts/test can count. Labels: unit (default), contract, integration. Only unit and contract run under sanitizers.
+# One GoogleTest program per module, in the build folder's tests/<label>/, where scripts/run_tests.py finds it; ctest knows
+# each TEST by its own name. Label: unit (default), contract or integration. Integration tests need the test bed; only
+# unit and contract run under sanitizers.
 include(GoogleTest)
 function(add_module_test)
-  cmake_parse_arguments(T "" "NAME" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(T "" "NAME;LABEL" "SOURCES;DEPS" ${ARGN})
   if(T_UNPARSED_ARGUMENTS OR NOT T_NAME OR NOT T_SOURCES)
     message(FATAL_ERROR "add_module_test needs NAME and SOURCES; not understood: ${T_UNPARSED_ARGUMENTS}")
   endif()
-  if(NOT T_LABELS)
-    set(T_LABELS unit)
+  if(NOT T_LABEL)
+    set(T_LABEL unit)
   endif()
   add_executable(${T_NAME}_test ${T_SOURCES})
-  set_target_properties(${T_NAME}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  set_target_properties(${T_NAME}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/${T_LABEL})
   target_include_directories(${T_NAME}_test PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${T_NAME}_test PRIVATE PACELINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(${T_NAME}_test PRIVATE ${T_DEPS} GTest::gmock GTest::gtest_main)
   gtest_discover_tests(${T_NAME}_test TEST_PREFIX ${T_NAME}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS "${T_LABELS}" TIMEOUT 300)
+    PROPERTIES LABELS "${T_LABEL}" TIMEOUT 300)
 endfunction()
