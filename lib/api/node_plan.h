@@ -1,0 +1,76 @@
+// NodePlan: what the operator wants one node's agent to do, and what the agent says about its node. The object has the
+// node's name. Plain values; codec.h turns them to and from JSON and checks them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/api/meta.h"
+
+namespace paceline::api {
+
+struct PlannedImage {
+  std::string reference;  // as pods name it
+  std::string profile;    // which hot set; empty: "default"
+  int64_t priority = 0;   // higher first; ties in list order
+};
+
+struct PlannedJob {
+  std::string ns;
+  std::string name;
+  std::string uid;
+  std::string run;      // name of the TrainingRun, in the same namespace
+  bool traced = false;  // keep the traces of its ranks
+};
+
+struct PlanPeer {
+  std::string node;
+  std::string address;  // host:port of the agent's block server
+};
+
+struct NodePlanSpec {
+  std::vector<PlannedImage> images;
+  std::vector<PlannedJob> jobs;
+  std::vector<PlanPeer> peers;
+};
+
+// What the node can do, as the agent found it. Absent: not looked at or not there.
+struct NodeFacts {
+  std::string kernel;
+  std::string os_image;
+  std::string architecture;
+  std::optional<bool> erofs;              // the kernel mounts EROFS
+  std::optional<bool> erofs_file_backed;  // ... straight from a file, without a loop device
+  std::optional<bool> fuse;
+  std::string containerd;     // version
+  std::string nvidia_driver;  // version
+  std::optional<int64_t> gpus;
+};
+
+enum class ImageState { kPending, kFetching, kReady, kFailed };
+
+struct PlannedImageStatus {
+  std::string reference;
+  ImageState state = ImageState::kPending;
+  int64_t bytes_fetched = 0;
+  std::string message;
+};
+
+struct NodePlanStatus {
+  std::string agent_version;
+  int64_t observed_generation = 0;
+  std::optional<WallTime> heartbeat;
+  std::optional<NodeFacts> facts;
+  std::vector<PlannedImageStatus> images;
+  std::vector<Condition> conditions;
+};
+
+struct NodePlan {
+  ObjectMeta metadata;
+  NodePlanSpec spec;
+  NodePlanStatus status;
+};
+
+}  // namespace paceline::api

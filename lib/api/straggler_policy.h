@@ -1,0 +1,77 @@
+// StragglerPolicy: when a slow node is blamed, what may be done to it, and every brake on doing it. Without a policy,
+// and with the default one, nothing is ever done to a node. Plain values; codec.h turns them to and from JSON.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/api/meta.h"
+
+namespace paceline::api {
+
+// kObserve writes events, metrics and Incidents only; kTaint sets paceline.dev/straggler; kCordon both taints and
+// cordons.
+enum class StragglerAction { kObserve, kTaint, kCordon };
+
+enum class Approval { kAutomatic, kManual };
+
+// A node is blamed when it was over the threshold in `required` of the latest `windows`.
+struct Detection {
+  Duration window = std::chrono::seconds(60);
+  int64_t windows = 5;
+  int64_t required = 4;
+  double slowdown_threshold = 1.1;     // S of the job without the node, 1.1: the node costs 10 %
+  int64_t minimum_communicators = 2;   // independent witnesses, where the job has that many
+  double maximum_missing_ratio = 0.2;  // share of ranks without fresh data above which nothing is concluded
+};
+
+struct ActionBudget {
+  std::string max_nodes = "1";  // nodes out at a time: a count, or "10%" of the selected ones but at least 1
+  int64_t max_actions = 1;      // per action_period
+  Duration action_period = std::chrono::hours(1);
+};
+
+struct StragglerPolicySpec {
+  std::map<std::string, std::string> node_selector;  // labels; empty: all nodes
+  Detection detection;
+  StragglerAction action = StragglerAction::kObserve;
+  ActionBudget budget;
+  Duration cool_down = std::chrono::hours(6);        // no second action on the same node before
+  Duration veto_period = std::chrono::hours(24);     // how long a manual uncordon protects the node
+  std::map<std::string, std::string> exclude_nodes;  // labels of nodes never touched; any match excludes
+  Approval approval = Approval::kAutomatic;
+  bool restart_job = false;                 // restart a TrainingJob away from the node
+  std::vector<std::string> pause_requests;  // reasons; while there is one, no new action
+};
+
+struct ActedNode {
+  std::string node;
+  StragglerAction action = StragglerAction::kObserve;
+  std::string incident;  // namespace/name
+  std::optional<WallTime> since;
+};
+
+struct NodeVeto {
+  std::string node;
+  std::optional<WallTime> until;
+};
+
+struct StragglerPolicyStatus {
+  int64_t observed_generation = 0;
+  int64_t selected_nodes = 0;
+  std::vector<ActedNode> acted_nodes;
+  std::vector<NodeVeto> vetoes;
+  std::optional<WallTime> last_action;
+  std::vector<Condition> conditions;
+};
+
+struct StragglerPolicy {
+  ObjectMeta metadata;
+  StragglerPolicySpec spec;
+  StragglerPolicyStatus status;
+};
+
+}  // namespace paceline::api
