@@ -23,6 +23,8 @@ enum class LogFormat { kText, kJson };
 
 // "debug", "info", "warn", "error"; kInvalidArgument names the accepted words.
 Status ParseLogLevel(std::string_view text, LogLevel* level);
+// "text" or "json"; kInvalidArgument names them.
+Status ParseLogFormat(std::string_view text, LogFormat* format);
 
 // One key=value pair. Values are rendered when the field is made.
 struct LogField {
@@ -31,7 +33,8 @@ struct LogField {
   LogField(std::string_view k, const char* v) : key(k), value(v) {}
   LogField(std::string_view k, const Status& v) : key(k), value(v.ToString()) {}
   LogField(std::string_view k, bool v) : key(k), value(v ? "true" : "false"), is_bare(true) {}
-  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T> && !std::is_same_v<T, bool>>>
+  LogField(std::string_view k, double v);  // as short as reads back to the same number
+  template <typename T, typename = std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>>
   LogField(std::string_view k, T v) : key(k), value(std::to_string(v)), is_bare(true) {}
 
   std::string_view key;
@@ -43,7 +46,7 @@ struct LogField {
 class LogSink {
  public:
   virtual ~LogSink() = default;
-  // May be called from any thread, never concurrently for one Logger.
+  // May be called from any thread, never concurrently for one Logger. Must not log into that Logger.
   virtual void Write(LogLevel level, std::string_view message, const std::vector<LogField>& fields) = 0;
 };
 
@@ -57,10 +60,18 @@ class Logger {
 
   virtual ~Logger() = default;
 
-  void Debug(std::string_view message, std::initializer_list<LogField> fields = {}) { Log(LogLevel::kDebug, message, fields); }
-  void Info(std::string_view message, std::initializer_list<LogField> fields = {}) { Log(LogLevel::kInfo, message, fields); }
-  void Warn(std::string_view message, std::initializer_list<LogField> fields = {}) { Log(LogLevel::kWarn, message, fields); }
-  void Error(std::string_view message, std::initializer_list<LogField> fields = {}) { Log(LogLevel::kError, message, fields); }
+  void Debug(std::string_view message, std::initializer_list<LogField> fields = {}) {
+    Log(LogLevel::kDebug, message, fields);
+  }
+  void Info(std::string_view message, std::initializer_list<LogField> fields = {}) {
+    Log(LogLevel::kInfo, message, fields);
+  }
+  void Warn(std::string_view message, std::initializer_list<LogField> fields = {}) {
+    Log(LogLevel::kWarn, message, fields);
+  }
+  void Error(std::string_view message, std::initializer_list<LogField> fields = {}) {
+    Log(LogLevel::kError, message, fields);
+  }
 
   virtual void SetLevel(LogLevel level) = 0;
 
