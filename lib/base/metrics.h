@@ -17,7 +17,7 @@ namespace paceline {
 class Counter {
  public:
   virtual ~Counter() = default;
-  virtual void Add(double amount = 1) = 0;  // amount >= 0
+  virtual void Add(double amount = 1) = 0;  // negative amounts are dropped
   virtual double Value() const = 0;
 };
 
@@ -41,14 +41,15 @@ template <typename Metric>
 class MetricFamily {
  public:
   virtual ~MetricFamily() = default;
-  // The series for these label values, made on first use. Never null; the overflow series when the family is full.
+  // The series for these label values, made on first use; the overflow series when the family is full. The number of
+  // values must be that of the label names; bytes that are not UTF-8 are shown as U+FFFD.
   virtual Metric& With(const LabelValues& values) = 0;
   // Forgets one series, as for a job that ended; its handle must no longer be used. Nothing happens if it is not there.
   virtual void Remove(const LabelValues& values) = 0;
 };
 
 struct MetricOptions {
-  std::string name;                      // e.g. "paceline_runs_total"; a bad name ends the process at start
+  std::string name;  // e.g. "paceline_runs_total"; a bad name ends the process at start
   std::string help;
   std::vector<std::string> label_names;
   size_t max_series = 1000;
@@ -67,7 +68,8 @@ class MetricsRegistry {
   virtual MetricFamily<Gauge>& GaugeFamily(const MetricOptions& options) = 0;
   virtual MetricFamily<Histogram>& HistogramFamily(const MetricOptions& options, std::vector<double> buckets) = 0;
 
-  // Runs before each Render, to refresh gauges that are read rather than counted. Must not block.
+  // Runs before each Render, to refresh gauges that are read rather than counted. Must not block; two renders at once
+  // run it twice at once.
   virtual void AddRefresher(std::function<void()> refresher) = 0;
 
   // paceline_build_info{version,revision} 1 and the process_* metrics (CPU, memory, descriptors, start time).

@@ -25,8 +25,9 @@ TEST(Rfc3339, ReadsDecimalsAndOffsets) {
 }
 
 TEST(Rfc3339, RefusesWhatIsNotATime) {
-  for (const char* text : {"", "2026", "2026-13-02T03:04:05Z", "2026-02-30T03:04:05Z", "2026-01-02T03:04:05",
-                           "2026-01-02T03:04:05.Z", "2026-01-02T03:04:05Zx", "0001-01-01T00:00:00Z", "2026-01-02T3:04:05Z"}) {
+  for (const char* text :
+       {"", "2026", "2026-13-02T03:04:05Z", "2026-02-30T03:04:05Z", "2026-01-02T03:04:05", "2026-01-02T03:04:05.Z",
+        "2026-01-02T03:04:05Zx", "0001-01-01T00:00:00Z", "2026-01-02T3:04:05Z"}) {
     EXPECT_EQ(ParseRfc3339(text).status().code(), StatusCode::kInvalidArgument) << text;
   }
 }
