@@ -42,8 +42,9 @@ struct HttpResponse {
 // Percent-encodes everything but RFC 3986 unreserved characters; for path segments and query values.
 std::string UrlEncode(std::string_view text);
 
-// Maps an HTTP status to a code: 404 kNotFound, 409 kAborted, 429 and 5xx kUnavailable, ... 2xx is ok. The only place
-// that knows; users with a richer error body (Kubernetes Status) refine it.
+// Maps an HTTP status to a code: 404 kNotFound; 409, 410, 412 kAborted; 401, 403, 407 kPermissionDenied; 405, 501
+// kUnimplemented; 408, 425, 429 and other 5xx kUnavailable; other 4xx kInvalidArgument; 1xx and 3xx kInternal; 2xx ok.
+// The message is "<what>: HTTP status <n>". The only place that knows; users with a richer error body refine it.
 Status HttpStatusToStatus(int http_status, std::string_view what);
 
 // Receives a streamed body piece by piece, on the calling thread. A non-ok return ends the transfer and is returned by

@@ -1,9 +1,10 @@
-// The HttpTransport over the network, on cpprestsdk. Why that library and the traps that this class works round:
-// docs/decisions/0003-http-client.md.
+// The HttpTransport over the network: Send on cpprestsdk, Stream on blocking OpenSSL sockets of our own. Why two, and
+// the traps that this class works round: docs/decisions/0003-http-client.md.
 //
 // Connections are reused. TLS material is read through functions at every new connection, so a rotated CA or client
-// certificate takes effect without a restart. Redirects are not followed (the caller decides, so that no credential
-// crosses hosts). Thread-safe.
+// certificate takes effect without a restart. TLS 1.2 is the floor. Redirects are not followed (the caller decides, so
+// that no credential crosses hosts). A body comes decoded from gzip only when the caller's own Accept-Encoding asked
+// for it. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -18,7 +19,7 @@ struct ClientTls {
   std::function<Result<std::string>()> ca;                  // PEM bundle; null: the system's store
   std::function<Result<std::string>()> client_certificate;  // PEM chain; null: none
   std::function<Result<std::string>()> client_key;          // PEM
-  std::string server_name;       // verified and sent as SNI instead of the URL's host when non-empty
+  std::string server_name;         // verified and sent as SNI instead of the URL's host when non-empty
   bool skip_verification = false;  // kubeconfig's insecure-skip-tls-verify; never a default
 };
 
@@ -39,10 +40,18 @@ struct HttpClientOptions {
   Duration connect_timeout = std::chrono::seconds(10);
   size_t max_body_bytes = 512 * 1024 * 1024;
   std::string user_agent = "paceline";
-  std::string proxy_url;
+  std::string proxy_url;  // "http://[user:password@]host:port"; https requests are tunnelled through it by CONNECT
 };
 
-// kInvalidArgument for a malformed URL. Does not connect. `clock` must outlive the client.
+// Sets the size of the thread pool that all clients of the process share. Call it first thing in main, before any
+// client is made: later it is too late and kAborted says so. Without it the pool has 40 threads. The calls of this API
+// never block a pool thread, so a few suffice; host names are looked up on one more thread of the pool's own.
+Status InitHttpThreads(int threads);
+
+// kInvalidArgument for a malformed URL. Does not connect, and does not read the TLS material yet. `clock` must outlive
+// the client. The functions in `options` may be called from any thread and, after a call was given up at its deadline,
+// for as long as the operating system takes to give up too: what they capture must be owned by them or outlive the
+// process.
 Result<std::unique_ptr<HttpTransport>> NewHttpClient(HttpClientOptions options, const Clock& clock);
 
 }  // namespace paceline::net

@@ -20,7 +20,7 @@ struct ServerRequest {
   std::string query;  // as sent, without '?'
   Headers headers;
   std::string body;
-  std::string peer_address;          // "10.0.0.7"
+  std::string peer_address;           // "10.0.0.7"
   std::string client_certificate_cn;  // empty without mTLS
 };
 
@@ -53,16 +53,16 @@ struct ServerOptions {
   int max_connections = 256;
   size_t max_header_bytes = 16 * 1024;
   size_t max_body_bytes = 4 * 1024 * 1024;
-  Duration read_timeout = std::chrono::seconds(10);   // handshake, header and body, each
-  Duration idle_timeout = std::chrono::seconds(90);   // between requests on one connection
+  Duration read_timeout = std::chrono::seconds(10);  // handshake, header and body, each
+  Duration idle_timeout = std::chrono::seconds(90);  // between requests on one connection
   Duration handler_timeout = std::chrono::seconds(10);
 };
 
 class HttpServer {
  public:
-  // Binds and starts serving. kUnavailable when the address is taken, kInvalidArgument for a TLS pair that does not load.
-  // `routes` maps an exact path, or a prefix when it ends in '/', to its handler; the longest match wins, else 404.
-  // `tls` null serves plain HTTP. `clock` and `log` must outlive the server.
+  // Binds and starts serving. kUnavailable when the address is taken, kInvalidArgument for a TLS pair that does not
+  // load. `routes` maps an exact path, or a prefix when it ends in '/', to its handler; the longest match wins, else
+  // 404. `tls` null serves plain HTTP. `clock` and `log` must outlive the server.
   static Result<std::unique_ptr<HttpServer>> Start(const ServerOptions& options, std::map<std::string, Handler> routes,
                                                    std::unique_ptr<ServerTls> tls, const Clock& clock, Logger& log);
   virtual ~HttpServer() = default;  // stops as Shutdown(0) does
