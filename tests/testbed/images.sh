@@ -51,8 +51,8 @@ PYTHON_PACKAGES=(python3 python3-minimal python3.11 python3.11-minimal libpython
 rootfs_python() { # folder
   local packages=$1.packages deb
   mkdir -p "$packages" "$1"
-  chmod 777 "$packages" # apt-get download gives up its rights and must still be able to write
-  (cd "$packages" && apt-get -qq download "${PYTHON_PACKAGES[@]}")
+
+  (cd "$packages" && apt-get -qq -o APT::Sandbox::User=root download "${PYTHON_PACKAGES[@]}")
   for deb in "$packages"/*.deb; do dpkg-deb -x "$deb" "$1"; done
   rm -rf "$packages" "$1"/usr/share/{doc,man,lintian,bug,locale,python3/debpython}
   rootfs_busybox "$1.busybox"

@@ -62,7 +62,7 @@ part_registry_env() {
 
 # registry-limit --mbit N --delay-ms N | off: new connections to port 5000 and 5001 go through throttle.py.
 command_registry_limit() {
-  local mbit=0 delay=0 port
+  local mbit=0 delay=0
   need_instance
   is_running registry || die "the registry is not up"
   while [ $# -gt 0 ]; do
@@ -81,10 +81,14 @@ command_registry_limit() {
   start_process throttle /usr/bin/python3 "$BED_SOURCE/throttle.py" --mbit "$mbit" --delay-ms "$delay" \
     "$HUB_IP:5600=$HUB_IP:5000" "$HUB_IP:5601=$HUB_IP:5001"
   wait_until 10 "the throttle" "$LOGS/throttle.log" port_open "$HUB_IP" 5600
-  {
-    echo "table ip registry-limit { chain prerouting { type nat hook prerouting priority -150;"
-    for port in 0 1; do echo "ip daddr $HUB_IP tcp dport 500$port dnat to $HUB_IP:560$port"; done
-    echo "} }"
-  } | in_hub nft -f -
+  in_hub nft -f - <<NFT
+table ip registry-limit {
+  chain prerouting {
+    type nat hook prerouting priority -150;
+    ip daddr $HUB_IP tcp dport 5000 dnat to $HUB_IP:5600
+    ip daddr $HUB_IP tcp dport 5001 dnat to $HUB_IP:5601
+  }
+}
+NFT
   say "registry limited to $mbit Mbit/s (0 = no limit), $delay ms each way, for new connections"
 }
