@@ -60,4 +60,13 @@ std::string ReplaceInvalidUtf8(std::string_view text) {
   return valid;
 }
 
+std::string TruncateUtf8(std::string_view text, size_t max_bytes) {
+  std::string valid = ReplaceInvalidUtf8(text.substr(0, max_bytes + 3));  // 3: a last character that is not cut short
+  if (valid.size() <= max_bytes) return valid;
+  size_t end = max_bytes;
+  while (end > 0 && (static_cast<unsigned char>(valid[end]) & 0xC0) == 0x80) --end;
+  valid.resize(end);
+  return valid;
+}
+
 }  // namespace paceline

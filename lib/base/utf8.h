@@ -16,4 +16,7 @@ bool IsValidUtf8(std::string_view text);
 // `text` with each byte that belongs to no valid sequence replaced by U+FFFD.
 std::string ReplaceInvalidUtf8(std::string_view text);
 
+// ReplaceInvalidUtf8, cut to at most `max_bytes` between two characters. For fields with a limit on the server.
+std::string TruncateUtf8(std::string_view text, size_t max_bytes);
+
 }  // namespace paceline
