@@ -54,6 +54,7 @@ inline constexpr std::string_view kJobNameLabel = "paceline.dev/job-name";  // o
 inline constexpr std::string_view kJobUidLabel = "paceline.dev/job-uid";
 inline constexpr std::string_view kGenerationLabel = "paceline.dev/generation";  // which start of the job: 0, 1, ...
 inline constexpr std::string_view kRankLabel = "paceline.dev/rank";              // place of the pod in its gang
+inline constexpr std::string_view kRunLabel = "paceline.dev/run";                // name of the pod's TrainingRun
 inline constexpr std::string_view kInjectedAnnotation =
     "paceline.dev/injected";  // set by the webhook: idempotency mark
 
