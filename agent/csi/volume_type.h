@@ -1,0 +1,60 @@
+// One kind of volume that the node plugin can publish, chosen by the attribute `type` of the inline volume. The node
+// service keeps a table of these; a new kind is one class here and one line in main.
+//
+// Calls for one volume never overlap; calls for different volumes do, so implementations are thread-safe.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "agent/csi/target_path.h"
+#include "lib/base/clock.h"
+#include "lib/base/result.h"
+
+namespace paceline::agent {
+
+struct PodIdentity {
+  std::string ns;
+  std::string name;
+  std::string uid;
+  bool operator==(const PodIdentity&) const = default;
+};
+
+// What kubelet asked for, checked and without the attributes that are not the type's own.
+struct VolumeSpec {
+  std::string volume_id;  // unique on the node, usable as a file's name
+  std::string type;
+  TargetPath target;
+  PodIdentity pod;
+  bool is_read_only = false;
+  std::map<std::string, std::string> attributes;
+};
+
+class VolumeType {
+ public:
+  virtual ~VolumeType() = default;
+
+  // The value of `type` in volumeAttributes.
+  virtual std::string_view name() const = 0;
+
+  // Looks at the attributes only. kInvalidArgument for an unknown one or a bad value, saying what would do.
+  virtual Status Validate(const VolumeSpec& spec) const = 0;
+
+  // Makes the target show the volume. Called again for a volume that is already there (kubelet repeats, the agent
+  // restarts): then it mends what is broken and leaves the rest alone. Blocks until `deadline` at the longest.
+  virtual Status Publish(const VolumeSpec& spec, Deadline deadline) = 0;
+
+  // Undoes all of Publish, also of one that was cut off half way, and is ok when nothing is left to undo. Only
+  // volume_id and target are sure to be set: the record of a volume may be lost.
+  virtual Status Unpublish(const VolumeSpec& spec, Deadline deadline) = 0;
+
+  // Removes what belongs to no volume that `is_known`; run at start, before any other call.
+  virtual Status RemoveOrphans(const std::function<bool(const std::string& volume_id)>& is_known) = 0;
+
+  // Slow disposal of what Unpublish left, off the path that kubelet waits on. Ok when there is nothing.
+  virtual Status TakeOutTrash() = 0;
+};
+
+}  // namespace paceline::agent
