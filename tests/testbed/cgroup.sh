@@ -67,7 +67,11 @@ instance_cgroups_down() {
 
 join_node_cgroups() { # node; moves the calling shell
   local folder
-  while read -r folder; do echo "$BASHPID" >"$folder/cgroup.procs"; done <"$RUN/$1.cgroups"
+  # Under v2 a group that hands controllers down holds no processes itself: node-init has made "init" for them.
+  while read -r folder; do
+    [ ! -d "$folder/init" ] || folder=$folder/init
+    echo "$BASHPID" >"$folder/cgroup.procs"
+  done <"$RUN/$1.cgroups"
 }
 
 node_cpu_limit() { # node percent-of-one-core|off
