@@ -56,7 +56,7 @@ class LeaderElector {
   virtual std::string Leader() const = 0;
 
   // Ends the thread and, when we lead, frees the lease, so that a successor need not wait for it to expire. Stop the
-  // leader's own work first. Blocks for at most half of renew_deadline. Safe to call twice.
+  // leader's own work first. Blocks for at most renew_deadline. Safe to call twice.
   virtual void Stop() = 0;
 };
 
