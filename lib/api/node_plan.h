@@ -58,12 +58,31 @@ struct PlannedImageStatus {
   std::string message;
 };
 
+// One line of a pod's stage file (docs/formats/stage-marker.md).
+struct PodStage {
+  std::string name;  // "first_step"
+  std::optional<WallTime> at;
+};
+
+// What the agent saw of a pod that has one of our volumes. Kept for a while after the pod's end.
+struct PodReport {
+  std::string uid;
+  std::string ns;
+  std::string name;
+  std::optional<WallTime> volume_published_at;  // the stage volume was mounted
+  std::vector<PodStage> stages;                 // the first line of each name, in the file's order
+};
+
+inline constexpr size_t kMaxPodReports = 256;
+inline constexpr size_t kMaxPodStages = 16;
+
 struct NodePlanStatus {
   std::string agent_version;
   int64_t observed_generation = 0;
   std::optional<WallTime> heartbeat;
   std::optional<NodeFacts> facts;
   std::vector<PlannedImageStatus> images;
+  std::vector<PodReport> pods;
   std::vector<Condition> conditions;
 };
 
