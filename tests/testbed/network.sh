@@ -31,7 +31,7 @@ hub_network_up() {
 
 hub_network_down() {
   ip link del "$HOST_LINK" 2>/dev/null || true
-  netns_exists "$HUB_NS" && ip netns del "$HUB_NS"
+  ! netns_exists "$HUB_NS" || ip netns del "$HUB_NS"
   with_global_lock unmount_netns_folder
 }
 
@@ -66,9 +66,11 @@ node_network_up() { # node
 node_network_down() { # node
   local ns
   ns=$(node_netns "$1")
-  netns_exists "$HUB_NS" && { in_hub ip link del "to-$1" 2>/dev/null; in_hub ip route del "$(node_pod_net "$1").0/24" 2>/dev/null; }
-  netns_exists "$ns" && ip netns del "$ns"
-  return 0
+  if netns_exists "$HUB_NS"; then
+    in_hub ip link del "to-$1" 2>/dev/null || true
+    in_hub ip route del "$(node_pod_net "$1").0/24" 2>/dev/null || true
+  fi
+  ! netns_exists "$ns" || ip netns del "$ns"
 }
 
 # A token bucket on both ends of the node's link. The kernel here has no netem, so there is no delay.
