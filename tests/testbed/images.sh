@@ -107,7 +107,9 @@ push_bed_images() { # name...
   local name layout
   for name; do
     layout=$(bed_image "$name") || die "cannot make image $name"
+    [ "$(cat "$STATE/pushed-$name" 2>/dev/null)" != "$layout" ] || continue
     push_image "$layout" "$name:1"
+    echo "$layout" >"$STATE/pushed-$name"
   done
 }
 

@@ -111,6 +111,8 @@ set_tool_paths() {
 tool() { local dir; dir=$("$BED_SOURCE/build" --path "$1"); echo "$dir/${2:-$1}"; }
 
 in_hub() { nsenter --net="/run/netns/$HUB_NS" "$@"; }
+# For polling: a tenth of what starting kubectl costs.
+api_get() { curl -sf --max-time 5 --cacert "$PKI/ca.crt" --cert "$PKI/admin.crt" --key "$PKI/admin.key" "https://$HUB_IP:6443$1"; }
 kubectl() { "$KUBE_BIN/kubectl" --kubeconfig="$PKI/admin.kubeconfig" --request-timeout="${KUBECTL_TIMEOUT:-10s}" "$@"; }
 
 # --- processes ----------------------------------------------------------------------------------------

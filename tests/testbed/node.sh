@@ -33,7 +33,7 @@ node_boot() { # node; returns when containerd and kubelet are being started
       "$BED_SOURCE/node-init" "$node"
   ) >>"$LOGS/$node-init.log" 2>&1 </dev/null &
   record_pid "outer-$node" $!
-  wait_until 20 "node $node to start" "$LOGS/$node-init.log" node_is_up "$node"
+  wait_until 60 "node $node to start" "$LOGS/$node-init.log" node_is_up "$node"
 }
 
 node_power_cut() { # node; like pulling the plug: the disk stays
@@ -43,14 +43,13 @@ node_power_cut() { # node; like pulling the plug: the disk stays
   node_cgroups_down "$1"
 }
 
-node_ready() { [ "$(kubectl get node "$1" -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}' 2>/dev/null)" = True ]; }
-
-# Right after a boot the API server still holds what it knew before the power cut; the boot id tells the two apart.
-node_ready_since_boot() {
-  node_ready "$1" && [ "$(kubectl get node "$1" -o 'jsonpath={.status.nodeInfo.bootID}')" = "$(cat "$NODES/$1/boot_id")" ]
+# Right after a boot the API server still holds what it knew before the power cut: the boot id tells the two apart.
+node_ready() { # node
+  api_get "/api/v1/nodes/$1" | jq -e --arg boot "$(cat "$NODES/$1/boot_id")" \
+    '.status | .nodeInfo.bootID == $boot and any(.conditions[]; .type == "Ready" and .status == "True")'
 }
 
-wait_node_ready() { wait_until "${2:-90}" "node $1 to be Ready" "$LOGS/$1-kubelet.log" node_ready_since_boot "$1"; }
+wait_node_ready() { wait_until "${2:-180}" "node $1 to be Ready" "$LOGS/$1-kubelet.log" node_ready "$1"; }
 
 node_exec() { # node command...
   local node=$1 pid

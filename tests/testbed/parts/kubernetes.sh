@@ -90,13 +90,13 @@ start_hub_proxy() {
     --healthz-bind-address=127.0.0.1:10256 --metrics-bind-address=127.0.0.1:10249 --nodeport-addresses="$HUB_IP/32"
 }
 
-api_ready() { kubectl get --raw=/readyz; }
+api_ready() { api_get /readyz; }
 
 control_plane_up() {
   pki_control_plane
   is_running etcd || start_etcd
   is_running kube-apiserver || start_apiserver
-  wait_until 120 "the API server" "$LOGS/kube-apiserver.log" api_ready
+  wait_until 240 "the API server" "$LOGS/kube-apiserver.log" api_ready
   # Both exit when they start before the API server has made its own RBAC objects, which /readyz includes.
   start_controllers
   is_running coredns || start_dns
@@ -113,8 +113,8 @@ part_kubernetes_up() {
   for node in $(known_nodes); do node_is_up "$node" || started+=("$node"); done
   for node in "${started[@]}"; do node_boot "$node" & boots+=($!); done
   for boot in "${boots[@]}"; do wait "$boot" || die "a node did not start, see $LOGS/*-init.log"; done
-  for node in $(known_nodes); do wait_node_ready "$node" 120; done
-  wait_until 60 "the default service account" "$LOGS/kube-controller-manager.log" kubectl get serviceaccount default
+  for node in $(known_nodes); do wait_node_ready "$node" 240; done
+  wait_until 60 "the default service account" "$LOGS/kube-controller-manager.log" api_get /api/v1/namespaces/default/serviceaccounts/default
   pull_secret default registry >/dev/null
   say "$(known_nodes | wc -l) node(s) Ready after $(seconds_since "$began") s"
 }

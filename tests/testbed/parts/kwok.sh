@@ -24,7 +24,9 @@ YAML
   done
 }
 
-kwok_ready_count() { kubectl get nodes -l type=kwok --no-headers 2>/dev/null | grep -cw Ready; }
+kwok_ready_count() {
+  api_get "/api/v1/nodes?labelSelector=type%3Dkwok" | jq '[.items[].status.conditions[]? | select(.type == "Ready" and .status == "True")] | length'
+}
 kwok_all_ready() { [ "$(kwok_ready_count)" -ge "$1" ]; }
 
 part_kwok_up() {

@@ -57,8 +57,8 @@ part_prometheus_up() {
     --storage.path="$folder/alertmanager" --web.listen-address="$HUB_IP:9093" --cluster.listen-address=
   is_running prometheus || start_process prometheus prometheus --config.file="$folder/prometheus.yml" --storage.tsdb.path="$folder/data" \
     --web.listen-address="$HUB_IP:9090" --web.enable-lifecycle --storage.tsdb.retention.time=1d
-  wait_until 30 "Prometheus" "$LOGS/prometheus.log" prometheus_answers 9090
-  wait_until 30 "Alertmanager" "$LOGS/alertmanager.log" prometheus_answers 9093
+  wait_until 60 "Prometheus" "$LOGS/prometheus.log" prometheus_answers 9090
+  wait_until 60 "Alertmanager" "$LOGS/alertmanager.log" prometheus_answers 9093
 }
 
 part_prometheus_status() { is_running prometheus && echo "prometheus  http://$HUB_IP:9090, Alertmanager http://$HUB_IP:9093"; }

@@ -24,18 +24,17 @@ YAML
 registry_answers() { curl -s --max-time 2 --cacert "$PKI/ca.crt" -o /dev/null "https://$HUB_IP:$1/v2/"; }
 
 part_registry_up() {
-  is_running registry && is_running registry-open && return
   mkdir -p "$STATE/registry" "$PKI/registry-ca"
   pki_cert registry /CN=registry.test "DNS:registry.test,DNS:localhost,IP:$HUB_IP,IP:127.0.0.1"
   cp "$PKI/ca.crt" "$PKI/registry-ca/ca.crt"
   # The cheapest bcrypt: the hash is checked at each request.
-  htpasswd -bnBC 4 "$REGISTRY_USER" "$REGISTRY_PASSWORD" | grep . >"$STATE/registry.htpasswd"
+  [ -e "$STATE/registry.htpasswd" ] || htpasswd -bnBC 4 "$REGISTRY_USER" "$REGISTRY_PASSWORD" | grep . >"$STATE/registry.htpasswd"
   registry_config "$STATE/registry.yml" "$HUB_IP:5000" auth
   registry_config "$STATE/registry-open.yml" "$HUB_IP:5001" open
   is_running registry || start_process registry docker-registry serve "$STATE/registry.yml"
   is_running registry-open || start_process registry-open docker-registry serve "$STATE/registry-open.yml"
-  wait_until 20 "the registry" "$LOGS/registry.log" registry_answers 5000
-  wait_until 20 "the open registry" "$LOGS/registry-open.log" registry_answers 5001
+  wait_until 60 "the registry" "$LOGS/registry.log" registry_answers 5000
+  wait_until 60 "the open registry" "$LOGS/registry-open.log" registry_answers 5001
   push_bed_images pause busybox
   # The large one is not needed for a node to become Ready.
   (exec 9>&-; push_bed_images python) >>"$LOGS/images.log" 2>&1 </dev/null &
@@ -80,7 +79,7 @@ command_registry_limit() {
   [ "$mbit$delay" != 00 ] || { say "registry limit is off"; return; }
   start_process throttle /usr/bin/python3 "$BED_SOURCE/throttle.py" --mbit "$mbit" --delay-ms "$delay" \
     "$HUB_IP:5600=$HUB_IP:5000" "$HUB_IP:5601=$HUB_IP:5001"
-  wait_until 10 "the throttle" "$LOGS/throttle.log" port_open "$HUB_IP" 5600
+  wait_until 30 "the throttle" "$LOGS/throttle.log" port_open "$HUB_IP" 5600
   in_hub nft -f - <<NFT
 table ip registry-limit {
   chain prerouting {
