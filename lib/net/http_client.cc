@@ -7,6 +7,7 @@
 #include "lib/base/mutex.h"
 #include "lib/net/client_tls_cache.h"
 #include "lib/net/cpprest_client.h"
+#include "lib/net/direct_client.h"
 #include "lib/net/gzip.h"
 #include "lib/net/retry.h"
 #include "lib/net/url.h"
@@ -29,10 +30,49 @@ bool IsGzip(const HttpResponse& response) {
   return encoding == "gzip" || encoding == "x-gzip";
 }
 
-void ForgetEncoding(HttpResponse* response) {
-  response->headers.erase("Content-Encoding");
-  response->headers.erase("Content-Length");
-}
+// Decodes a body when that was asked for and the server did it, and hands it to the sink that fits: the caller's
+// consumer for a body that is streamed, a bounded string for one that is collected.
+class BodyReceiver {
+ public:
+  // `consumer` may be null: then every body is collected.
+  BodyReceiver(bool asked_for_gzip, const BodyConsumer* consumer, size_t max_collected_bytes)
+      : asked_for_gzip_(asked_for_gzip), consumer_(consumer), max_collected_bytes_(max_collected_bytes) {}
+
+  Status OnPiece(const HttpResponse& head, std::string_view piece) {
+    const bool is_streamed = consumer_ != nullptr && head.status >= 200 && head.status < 300;
+    const BodyConsumer collect = [this](std::string_view part) { return Collect(part); };
+    const BodyConsumer& sink = is_streamed ? *consumer_ : collect;
+    if (!asked_for_gzip_ || !IsGzip(head)) return sink(piece);
+    if (decoder_ == nullptr) decoder_ = std::make_unique<GzipDecoder>();
+    return decoder_->Feed(piece, sink);
+  }
+
+  // Completes `response` when its body has ended.
+  Status Finish(HttpResponse* response) {
+    if (decoder_ != nullptr) RETURN_IF_ERROR(decoder_->Finish());
+    response->body = std::move(collected_);
+    if (asked_for_gzip_ && IsGzip(*response)) {
+      response->headers.erase("Content-Encoding");
+      response->headers.erase("Content-Length");
+    }
+    return Status();
+  }
+
+ private:
+  Status Collect(std::string_view part) {
+    if (collected_.size() + part.size() > max_collected_bytes_) {
+      return ResourceExhaustedError(fmt::format("the body is over the limit of {} bytes", max_collected_bytes_));
+    }
+    collected_ += part;
+    return Status();
+  }
+
+  const bool asked_for_gzip_;
+  const BodyConsumer* const consumer_;
+  const size_t max_collected_bytes_;
+  std::unique_ptr<GzipDecoder> decoder_;
+  std::string collected_;
+};
 
 class HttpClient final : public HttpTransport {
  public:
@@ -42,7 +82,9 @@ class HttpClient final : public HttpTransport {
         proxy_(std::move(proxy)),
         clock_(clock),
         tls_(std::make_shared<ClientTlsCache>(options_.tls, url_.host)),
+        needs_direct_(url_.is_ipv6_literal() || (proxy_ && proxy_->is_ipv6_literal())),
         cpprest_(url_, proxy_ ? &*proxy_ : nullptr, tls_, {options_.connect_timeout, options_.max_body_bytes}, clock),
+        direct_(url_, proxy_, tls_, clock),
         random_(std::random_device()()) {}
 
   Result<HttpResponse> Send(const HttpRequest& request, Deadline deadline, std::stop_token stop) override;
@@ -54,6 +96,9 @@ class HttpClient final : public HttpTransport {
   Result<HttpRequest> Prepare(const HttpRequest& request, bool was_rejected) const;
   Result<HttpResponse> Attempt(const HttpRequest& request, bool was_rejected, Deadline deadline, std::stop_token stop,
                                Exposure* exposure);
+  // Over DirectClient; a null `consumer` collects the body.
+  Result<HttpResponse> Directly(const HttpRequest& prepared, const BodyConsumer* consumer, Duration idle_timeout,
+                                Deadline deadline, std::stop_token stop, Exposure* exposure);
   double Random();
 
   const HttpClientOptions options_;
@@ -61,7 +106,9 @@ class HttpClient final : public HttpTransport {
   const std::optional<Url> proxy_;
   const Clock& clock_;
   const std::shared_ptr<ClientTlsCache> tls_;
+  const bool needs_direct_;  // cpprestsdk cannot resolve an IPv6 literal
   CpprestClient cpprest_;
+  DirectClient direct_;
   Mutex mutex_;
   std::mt19937_64 random_ GUARDED_BY(mutex_);
 };
@@ -88,22 +135,26 @@ Result<HttpResponse> HttpClient::Attempt(const HttpRequest& request, bool was_re
   if (stop.stop_requested()) return CancelledError("stopped");
   if (deadline.Expired(clock_)) return DeadlineExceededError("no time left to ask");
   ASSIGN_OR_RETURN(const HttpRequest prepared, Prepare(request, was_rejected));
-  ASSIGN_OR_RETURN(HttpResponse response, cpprest_.Exchange(prepared, deadline, std::move(stop), exposure));
-  if (!AsksForGzip(request) || !IsGzip(response)) return response;
+  if (needs_direct_) return Directly(prepared, nullptr, Duration::max(), deadline, std::move(stop), exposure);
 
-  GzipDecoder decoder;
-  std::string body;
-  const auto append = [&](std::string_view piece) {
-    if (body.size() + piece.size() > options_.max_body_bytes) {
-      return ResourceExhaustedError(fmt::format("the body is over the limit of {} bytes", options_.max_body_bytes));
-    }
-    body += piece;
-    return Status();
-  };
-  RETURN_IF_ERROR(decoder.Feed(response.body, append));
-  RETURN_IF_ERROR(decoder.Finish());
-  response.body = std::move(body);
-  ForgetEncoding(&response);
+  ASSIGN_OR_RETURN(HttpResponse response, cpprest_.Exchange(prepared, deadline, std::move(stop), exposure));
+  BodyReceiver receiver(AsksForGzip(request), nullptr, options_.max_body_bytes);
+  if (AsksForGzip(request) && IsGzip(response)) {
+    const std::string encoded = std::exchange(response.body, "");
+    RETURN_IF_ERROR(receiver.OnPiece(response, encoded));
+    RETURN_IF_ERROR(receiver.Finish(&response));
+  }
+  return response;
+}
+
+Result<HttpResponse> HttpClient::Directly(const HttpRequest& prepared, const BodyConsumer* consumer,
+                                          Duration idle_timeout, Deadline deadline, std::stop_token stop,
+                                          Exposure* exposure) {
+  BodyReceiver receiver(AsksForGzip(prepared), consumer, options_.max_body_bytes);
+  const auto on_piece = [&](const HttpResponse& head, std::string_view piece) { return receiver.OnPiece(head, piece); };
+  const DirectClient::Limits limits = {options_.connect_timeout, idle_timeout, deadline, std::move(stop)};
+  ASSIGN_OR_RETURN(HttpResponse response, direct_.Exchange(prepared, on_piece, limits, exposure));
+  RETURN_IF_ERROR(receiver.Finish(&response));
   return response;
 }
 
@@ -126,8 +177,17 @@ Result<HttpResponse> HttpClient::Send(const HttpRequest& request, Deadline deadl
   }
 }
 
-Result<HttpResponse> HttpClient::Stream(const HttpRequest&, const BodyConsumer&, Duration, Deadline, std::stop_token) {
-  return UnimplementedError("Stream");
+Result<HttpResponse> HttpClient::Stream(const HttpRequest& request, const BodyConsumer& consumer, Duration idle_timeout,
+                                        Deadline deadline, std::stop_token stop) {
+  for (bool was_rejected = false;; was_rejected = true) {
+    Result<HttpRequest> prepared = Prepare(request, was_rejected);
+    if (!prepared.ok()) return prepared.status().Annotate(Subject(request, url_));
+    Exposure exposure;
+    Result<HttpResponse> result = Directly(*prepared, &consumer, idle_timeout, deadline, stop, &exposure);
+    const bool may_renew = options_.authorize != nullptr && !was_rejected;
+    if (result.ok() && result->status == 401 && may_renew) continue;
+    return std::move(result).Annotate(Subject(request, url_));
+  }
 }
 
 }  // namespace
