@@ -63,7 +63,8 @@ StatusCode CodeOfErrno(int error) {
     case ENOENT:
     case ENXIO:
     case ENODEV: return StatusCode::kNotFound;
-    case EEXIST: return StatusCode::kAlreadyExists;
+    case EEXIST:
+    case ENOTEMPTY: return StatusCode::kAlreadyExists;
     case EACCES:
     case EPERM:
     case EROFS: return StatusCode::kPermissionDenied;
