@@ -112,16 +112,19 @@ std::string RenderWaterfall(const std::vector<WaterfallRow>& rows, const Waterfa
   const int columns = std::max(kMinBarColumns, style.width - static_cast<int>(label_width + node_width) - 16);
   const Legend legend = MakeLegend(rows);
 
-  std::string out = fmt::format("{:<{}}  {:<{}}  {}\n", "worker", label_width, "node", node_width, RenderAxis(total, columns));
+  std::string out =
+      fmt::format("{:<{}}  {:<{}}  {}\n", "worker", label_width, "node", node_width, RenderAxis(total, columns));
   for (const WaterfallRow& row : rows) {
     const double end = row.segments.empty() ? 0 : row.segments.back().end_seconds;
     out += fmt::format("{:>{}}  {:<{}}  {}  {}{}\n", row.label, label_width, row.node, node_width,
-                       RenderBar(row, legend, total, columns, style), FormatSeconds(end), row.has_finished ? "" : " so far");
+                       RenderBar(row, legend, total, columns, style), FormatSeconds(end),
+                       row.has_finished ? "" : " so far");
   }
   out += "\n";
   for (size_t i = 0; i < legend.stages.size(); ++i) {
     const std::string& stage = legend.stages[i];
-    out += fmt::format("{}{} {}", i == 0 ? "" : "   ", Paint(std::string(1, legend.letters.at(stage)), i, style), stage);
+    out +=
+        fmt::format("{}{} {}", i == 0 ? "" : "   ", Paint(std::string(1, legend.letters.at(stage)), i, style), stage);
   }
   return out + "\n";
 }

@@ -8,9 +8,9 @@
 namespace paceline::cli {
 
 struct WaterfallSegment {
-  std::string stage;      // "Image"; stages get their letter and colour in order of first appearance
-  double start_seconds;   // since the job was created
-  double end_seconds;     // >= start
+  std::string stage;     // "Image"; stages get their letter and colour in order of first appearance
+  double start_seconds;  // since the job was created
+  double end_seconds;    // >= start
 };
 
 struct WaterfallRow {

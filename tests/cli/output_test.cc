@@ -16,9 +16,15 @@ TEST(RenderTable, AlignsColumnsByCharactersAndMarksEmptyCells) {
 }
 
 TEST(RenderValue, YamlKeepsStringsThatLookLikeOtherTypes) {
-  const nlohmann::json value = {{"version", "1"},      {"flag", "true"}, {"count", 3},      {"ratio", 0.5},
-                                {"none", nullptr},     {"empty", nlohmann::json::array()},  {"text", "a: \"b\"\n#c"},
-                                {"list", {"x", {{"y", false}}}}, {"map", nlohmann::json::object()}};
+  const nlohmann::json value = {{"version", "1"},
+                                {"flag", "true"},
+                                {"count", 3},
+                                {"ratio", 0.5},
+                                {"none", nullptr},
+                                {"empty", nlohmann::json::array()},
+                                {"text", "a: \"b\"\n#c"},
+                                {"list", {"x", {{"y", false}}}},
+                                {"map", nlohmann::json::object()}};
   const YAML::Node parsed = YAML::Load(RenderValue(value, OutputFormat::kYaml));
   EXPECT_EQ(parsed["version"].Tag(), "!");  // quoted, so a string
   EXPECT_EQ(parsed["flag"].Tag(), "!");

@@ -38,8 +38,8 @@ TEST(RenderWaterfall, ShowsThatAWorkerIsStillStarting) {
 }
 
 TEST(RenderWaterfall, StagesWithTheSameFirstLetterGetDifferentLetters) {
-  const std::string chart =
-      RenderWaterfall({{"0", "n1", {{"ContainerStart", 0, 1}, {"Checkpoint", 1, 2}, {"CommunicatorReady", 2, 3}}, true}}, {});
+  const std::string chart = RenderWaterfall(
+      {{"0", "n1", {{"ContainerStart", 0, 1}, {"Checkpoint", 1, 2}, {"CommunicatorReady", 2, 3}}, true}}, {});
   EXPECT_THAT(chart, HasSubstr("C ContainerStart   H Checkpoint   O CommunicatorReady"));
 }
 

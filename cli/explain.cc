@@ -1,0 +1,222 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/runs.h"
+#include "lib/api/codec.h"
+
+namespace paceline::cli {
+
+using api::Stage;
+using api::StageName;
+using api::TrainingRun;
+using api::WorkerTimes;
+using Json = nlohmann::json;
+
+namespace {
+
+// A stage counts as uneven when its slowest worker took this much longer than the median, and the difference is one
+// that a person would feel.
+constexpr double kUnevenRatio = 1.5;
+constexpr double kUnevenSeconds = 1;
+
+std::string SourceText(const std::optional<api::StageSource>& source) {
+  if (!source) return "";
+  switch (*source) {
+    case api::StageSource::kMarker: return "stage marker";
+    case api::StageSource::kTracer: return "tracer";
+    case api::StageSource::kMount: return "mount";
+    case api::StageSource::kCsi: return "volume";
+    case api::StageSource::kContainerStatus: return "container status";
+    case api::StageSource::kPodCondition: return "pod condition";
+    case api::StageSource::kEvent: return "event";
+  }
+  return "";
+}
+
+// Until when an unfinished stage is drawn.
+WallTime OpenEnd(const TrainingRun& run, WallTime now) { return run.status.finished_at.value_or(now); }
+
+std::vector<WaterfallRow> WaterfallRows(const TrainingRun& run, WallTime now) {
+  std::vector<WaterfallRow> rows;
+  if (!run.status.queued_at) return rows;
+  const WallTime origin = *run.status.queued_at;
+  for (const WorkerTimes& worker : run.status.workers) {
+    WaterfallRow row{std::to_string(worker.rank), worker.node, {}, true};
+    for (const api::WorkerStage& stage : worker.stages) {
+      if (!stage.start) continue;
+      row.has_finished = stage.end.has_value();
+      const WallTime end = std::max(stage.end.value_or(OpenEnd(run, now)), *stage.start);
+      row.segments.push_back(
+          {std::string(api::StageNameText(stage.name)), ToSeconds(*stage.start - origin), ToSeconds(end - origin)});
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+double SumOfMax(const TrainingRun& run) {
+  double sum = 0;
+  for (const Stage& stage : run.status.stages) sum += stage.max_seconds.value_or(0);
+  return sum;
+}
+
+std::string StageTable(const TrainingRun& run) {
+  Table table{{"STAGE", "MIN", "P50", "MAX", "SHARE", "SLOWEST", "SEEN IN"}, {}};
+  const double total = SumOfMax(run);
+  auto seconds = [](const std::optional<double>& value) {
+    return value ? FormatSeconds(*value) : std::string("not yet");
+  };
+  for (const Stage& stage : run.status.stages) {
+    const std::string share =
+        stage.max_seconds && total > 0 ? fmt::format("{:.0f} %", *stage.max_seconds / total * 100) : "";
+    std::string slowest = stage.slowest_pod;
+    if (!stage.slowest_node.empty()) slowest += (slowest.empty() ? "on " : " on ") + stage.slowest_node;
+    table.rows.push_back({std::string(api::StageNameText(stage.name)), seconds(stage.min_seconds),
+                          seconds(stage.p50_seconds), seconds(stage.max_seconds), share, slowest,
+                          SourceText(stage.source)});
+  }
+  return RenderTable(table);
+}
+
+std::string Headline(const TrainingRun& run, WallTime now) {
+  const api::TrainingRunStatus& status = run.status;
+  if (!status.queued_at) return "nothing of this start has been seen yet";
+  if (status.first_step_at) {
+    return fmt::format("{} from the job's creation to its first step",
+                       FormatSeconds(ToSeconds(*status.first_step_at - *status.queued_at)));
+  }
+  const std::string so_far = FormatSeconds(ToSeconds(OpenEnd(run, now) - *status.queued_at));
+  if (status.finished_at) return fmt::format("ended after {} without a first step that anybody saw", so_far);
+  return fmt::format("{} since the job's creation, first step not seen yet", so_far);
+}
+
+std::string Header(const TrainingRun& run, WallTime now) {
+  const std::string phase = run.status.phase ? std::string(api::RunPhaseText(*run.status.phase)) : "Pending";
+  std::string workers = run.spec.workers ? fmt::format("{}", *run.spec.workers) : "not known";
+  if (run.status.workers_omitted > 0) {
+    workers += fmt::format(" (times of {} below; the table covers all)", run.status.workers.size());
+  }
+  return fmt::format(
+      "TrainingRun {}/{}: {}\njob       {} {}, start {}\nworkers   {}\nnodes     {}\nstartup   {}\n", run.metadata.ns,
+      run.metadata.name, phase, run.spec.job.kind, run.spec.job.name, run.spec.generation, workers,
+      run.status.nodes.empty() ? "none yet" : fmt::format("{}", fmt::join(run.status.nodes, ", ")), Headline(run, now));
+}
+
+std::string ConditionLines(const TrainingRun& run) {
+  std::string out;
+  for (const api::Condition& condition : run.status.conditions) {
+    if (condition.message.empty()) continue;
+    const char* value = condition.status == api::ConditionStatus::kTrue    ? "True"
+                        : condition.status == api::ConditionStatus::kFalse ? "False"
+                                                                           : "Unknown";
+    out += fmt::format("{}={} ({}): {}\n", condition.type, value, condition.reason, condition.message);
+  }
+  return out;
+}
+
+std::string AdviceForStage(StageName name) {
+  switch (name) {
+    case StageName::kQueued:
+      return "the job waited before its pods were made: look at its queue or quota, or at the job's controller";
+    case StageName::kScheduling:
+      return "the pods waited for nodes: `kubectl describe pod` says which resource is missing";
+    case StageName::kImage:
+      return "the nodes pulled the image: keep it smaller or warm it on the nodes before (spec.startup.image.prefetch)";
+    case StageName::kContainerStart:
+      return "the containers started slowly: look at volumes (FailedMount events) and at the node's load";
+    case StageName::kDependencies:
+      return "dependencies were installed on every worker: let a snapshot restore them (spec.startup.dependencies)";
+    case StageName::kCheckpoint: return "the checkpoint was read slowly: mount it through spec.checkpoints";
+    case StageName::kCommunicatorReady:
+      return "communicators came up slowly: look at the rendezvous and at the slowest worker's network";
+    case StageName::kFirstStep:
+      return "the program itself took the time, from its start to its first step: imports, data loading, compilation";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<std::string> Advise(const TrainingRun& run) {
+  std::vector<std::string> advice;
+  const Stage* largest = nullptr;
+  for (const Stage& stage : run.status.stages) {
+    if (stage.max_seconds && (largest == nullptr || *stage.max_seconds > *largest->max_seconds)) largest = &stage;
+  }
+  const double total = SumOfMax(run);
+  if (largest != nullptr && total >= kUnevenSeconds && *largest->max_seconds / total >= 0.4) {
+    advice.push_back(fmt::format("{} took {} of the startup ({:.0f} %): {}", api::StageNameText(largest->name),
+                                 FormatSeconds(*largest->max_seconds), *largest->max_seconds / total * 100,
+                                 AdviceForStage(largest->name)));
+  }
+  for (const Stage& stage : run.status.stages) {
+    if (!stage.max_seconds || !stage.p50_seconds || stage.workers < 3) continue;
+    if (*stage.max_seconds < kUnevenRatio * *stage.p50_seconds ||
+        *stage.max_seconds - *stage.p50_seconds < kUnevenSeconds)
+      continue;
+    advice.push_back(fmt::format(
+        "{} was uneven: {} on {} against a median of {}; everybody waits for the slowest, so look at that node",
+        api::StageNameText(stage.name), FormatSeconds(*stage.max_seconds),
+        stage.slowest_node.empty() ? stage.slowest_pod : stage.slowest_node, FormatSeconds(*stage.p50_seconds)));
+  }
+  for (const api::Fallback& fallback : run.status.fallbacks) {
+    advice.push_back(fmt::format("{} fell back to the ordinary path{}: {}", fallback.feature,
+                                 fallback.node.empty() ? "" : " on " + fallback.node, fallback.reason));
+  }
+  return advice;
+}
+
+std::string ShowRun(const TrainingRun& run, WallTime now) {
+  std::string out = Header(run, now);
+  if (run.status.finished_at && run.status.queued_at) {
+    out += fmt::format("duration  {}\n", FormatSeconds(ToSeconds(*run.status.finished_at - *run.status.queued_at)));
+  }
+  if (run.status.slowdown) out += fmt::format("slowdown  {:.3f}\n", *run.status.slowdown);
+  for (const std::string& incident : run.status.incidents) out += fmt::format("incident  {}\n", incident);
+  if (!run.status.stages.empty()) out += "\n" + StageTable(run);
+  const std::string conditions = ConditionLines(run);
+  if (!conditions.empty()) out += "\n" + conditions;
+  return out;
+}
+
+std::string ExplainRun(const TrainingRun& run, const WaterfallStyle& style, WallTime now) {
+  std::string out = Header(run, now);
+  const std::string chart = RenderWaterfall(WaterfallRows(run, now), style);
+  if (!chart.empty()) out += "\n" + chart;
+  if (!run.status.stages.empty()) out += "\n" + StageTable(run);
+  const std::string conditions = ConditionLines(run);
+  if (!conditions.empty()) out += "\n" + conditions;
+  const std::vector<std::string> advice = Advise(run);
+  if (!advice.empty()) out += "\n";
+  for (const std::string& sentence : advice) out += "* " + sentence + "\n";
+  return out;
+}
+
+Json ExplainRunValue(const TrainingRun& run, WallTime now) {
+  Json value = {{"run", run.metadata.name}, {"namespace", run.metadata.ns}, {"advice", Advise(run)}};
+  if (run.status.queued_at && run.status.first_step_at) {
+    value["wallSeconds"] = ToSeconds(*run.status.first_step_at - *run.status.queued_at);
+  }
+  Json workers = Json::array();
+  const std::vector<WaterfallRow> rows = WaterfallRows(run, now);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    Json stages = Json::array();
+    for (const WaterfallSegment& segment : rows[i].segments) {
+      stages.push_back({{"name", segment.stage},
+                        {"startSeconds", segment.start_seconds},
+                        {"seconds", segment.end_seconds - segment.start_seconds}});
+    }
+    const WorkerTimes& worker = run.status.workers[i];
+    workers.push_back({{"rank", worker.rank},
+                       {"pod", worker.pod},
+                       {"node", worker.node},
+                       {"complete", rows[i].has_finished},
+                       {"stages", std::move(stages)}});
+  }
+  value["workers"] = std::move(workers);
+  return value;
+}
+
+}  // namespace paceline::cli

@@ -1,0 +1,216 @@
+// pacectl, also installed as kubectl-paceline so that `kubectl paceline ...` works. Flags and wiring only: what is
+// printed is made by the pure functions of runs.h, doctor.h and output.h.
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "cli/cluster_facts.h"
+#include "cli/doctor.h"
+#include "cli/output.h"
+#include "cli/runs.h"
+#include "cli/session.h"
+#include "lib/api/codec.h"
+#include "lib/base/version.h"
+#include "lib/net/http_client.h"
+
+namespace paceline::cli {
+namespace {
+
+struct Options {
+  SessionOptions session;
+  bool all_namespaces = false;
+  std::string output = "table";
+  std::string run_name;
+  std::string color = "auto";
+};
+
+int Fail(const Status& status) {
+  fmt::print(stderr, "pacectl: {}\n", status.message());
+  return 1;
+}
+
+// Exit codes: 0 fine, 1 failed, 2 wrong usage (CLI11's own codes are folded into it), 3 doctor found something broken.
+constexpr int kUsageError = 2;
+constexpr int kBroken = 3;
+
+WaterfallStyle StyleOf(const Options& options) {
+  WaterfallStyle style;
+  winsize size{};
+  const bool is_terminal = isatty(STDOUT_FILENO) != 0;
+  if (is_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) style.width = size.ws_col;
+  const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org
+  const bool may_color = is_terminal && (no_color == nullptr || *no_color == '\0');
+  style.use_color = options.color == "always" || (options.color == "auto" && may_color);
+  return style;
+}
+
+// A command body: connected, with the output format checked.
+using Command = int (*)(const Options& options, OutputFormat format, Session& session, WallTime now);
+
+int DoJobList(const Options& options, OutputFormat format, Session& session, WallTime now) {
+  const std::string ns = options.all_namespaces ? "" : session.ns();
+  Result<std::vector<api::TrainingJob>> jobs = session.ListJobs(ns);
+  if (!jobs.ok()) return Fail(jobs.status());
+  Result<std::vector<api::TrainingRun>> runs = session.ListRuns(ns);
+  if (!runs.ok()) return Fail(runs.status());
+  if (format != OutputFormat::kTable) {
+    fmt::print("{}", RenderValue(JobList(*jobs, *runs), format));
+    return 0;
+  }
+  const Table table =
+      JobTable(*jobs, *runs, options.all_namespaces ? NamespaceColumn::kShow : NamespaceColumn::kHide, now);
+  if (table.rows.empty()) {
+    fmt::print(stderr,
+               "no training jobs in {}; annotate one with paceline.dev/enabled: \"true\", or create a TrainingJob\n",
+               options.all_namespaces ? std::string("any namespace") : "namespace " + ns);
+    return 0;
+  }
+  fmt::print("{}", RenderTable(table));
+  return 0;
+}
+
+int DoRunList(const Options& options, OutputFormat format, Session& session, WallTime now) {
+  const std::string ns = options.all_namespaces ? "" : session.ns();
+  Result<std::vector<api::TrainingRun>> runs = session.ListRuns(ns);
+  if (!runs.ok()) return Fail(runs.status());
+  if (format != OutputFormat::kTable) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const api::TrainingRun& run : *runs) list.push_back(api::ToJson(run));
+    fmt::print("{}", RenderValue(list, format));
+    return 0;
+  }
+  if (runs->empty()) {
+    fmt::print(stderr, "no runs in {}\n", options.all_namespaces ? std::string("any namespace") : "namespace " + ns);
+    return 0;
+  }
+  fmt::print("{}", RenderTable(
+                       RunTable(*runs, options.all_namespaces ? NamespaceColumn::kShow : NamespaceColumn::kHide, now)));
+  return 0;
+}
+
+Result<api::TrainingRun> SelectedRun(const Options& options, Session& session) {
+  ASSIGN_OR_RETURN(const std::vector<api::TrainingRun> runs, session.ListRuns(session.ns()));
+  return FindRun(runs, options.run_name);
+}
+
+int DoRunShow(const Options& options, OutputFormat format, Session& session, WallTime now) {
+  Result<api::TrainingRun> run = SelectedRun(options, session);
+  if (!run.ok()) return Fail(run.status());
+  fmt::print("{}", format == OutputFormat::kTable ? ShowRun(*run, now) : RenderValue(api::ToJson(*run), format));
+  return 0;
+}
+
+int DoRunExplain(const Options& options, OutputFormat format, Session& session, WallTime now) {
+  Result<api::TrainingRun> run = SelectedRun(options, session);
+  if (!run.ok()) return Fail(run.status());
+  fmt::print("{}", format == OutputFormat::kTable ? ExplainRun(*run, StyleOf(options), now)
+                                                  : RenderValue(ExplainRunValue(*run, now), format));
+  return 0;
+}
+
+int DoDoctor(const Options&, OutputFormat format, Session& session, WallTime now) {
+  ClusterFacts facts = ReadClusterFacts(session.client(), session.deadline());
+  facts.server_version = session.server_version() + " at " + session.server_url();
+  const std::vector<CheckResult> checks = Diagnose(facts, std::string(Version()), now);
+  fmt::print("{}", format == OutputFormat::kTable ? RenderChecks(checks) : RenderValue(ChecksValue(checks), format));
+  for (const CheckResult& check : checks) {
+    if (check.level == CheckLevel::kFail) return kBroken;
+  }
+  return 0;
+}
+
+// Works without a cluster: the server's version is an extra.
+int PrintVersion(const Options& options, OutputFormat format, const Clock& clock) {
+  Result<std::unique_ptr<Session>> session = Session::Connect(options.session, clock);
+  const std::string server = session.ok() ? (*session)->server_version() : "";
+  if (format != OutputFormat::kTable) {
+    nlohmann::json value = {{"version", Version()}, {"revision", Revision()}};
+    if (!server.empty()) value["server"] = server;
+    fmt::print("{}", RenderValue(value, format));
+    return 0;
+  }
+  fmt::print("pacectl {} ({})\nserver  {}\n", Version(), Revision(),
+             server.empty() ? "not reached: " + session.status().message() : server);
+  return 0;
+}
+
+void AddOutput(CLI::App& command, Options& options) {
+  command.add_option("-o,--output", options.output, "table, json or yaml")->capture_default_str();
+}
+
+void AddAllNamespaces(CLI::App& command, Options& options) {
+  command.add_flag("-A,--all-namespaces", options.all_namespaces, "every namespace");
+}
+
+CLI::App* AddRunCommand(CLI::App& group, const std::string& name, const std::string& help, Options& options) {
+  CLI::App* command = group.add_subcommand(name, help);
+  command->add_option("name", options.run_name, "a run, or a job: then its newest run")->required();
+  AddOutput(*command, options);
+  return command;
+}
+
+int Main(int argc, char** argv) {
+  Options options;
+  CLI::App app("Looks at training jobs on Kubernetes: where a start took its time, and whether Paceline is well.",
+               "pacectl");
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_option("--kubeconfig", options.session.kubeconfig,
+                 "kubeconfig file ($KUBECONFIG, ~/.kube/config or the pod's account unless given)");
+  app.add_option("--context", options.session.context, "context of the kubeconfig");
+  app.add_option("-n,--namespace", options.session.ns, "namespace (the context's unless given)");
+  double timeout_seconds = 30;
+  app.add_option("--timeout", timeout_seconds, "seconds for the whole command")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+
+  CLI::App* job = app.add_subcommand("job", "training jobs of every kind")->require_subcommand(1)->fallthrough();
+  CLI::App* job_ls = job->add_subcommand("ls", "list jobs with their newest run");
+  CLI::App* run = app.add_subcommand("run", "starts of jobs (TrainingRun)")->require_subcommand(1)->fallthrough();
+  CLI::App* run_ls = run->add_subcommand("ls", "list runs, newest first");
+  CLI::App* run_show = AddRunCommand(*run, "show", "all that is known of a run", options);
+  CLI::App* run_explain = AddRunCommand(*run, "explain", "the startup waterfall: where the time went", options);
+  run_explain->add_option("--color", options.color, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
+  CLI::App* doctor = app.add_subcommand("doctor", "check the installation and every node, and say what to do");
+  CLI::App* version = app.add_subcommand("version", "version of pacectl and of the server");
+  for (CLI::App* command : {job_ls, run_ls, doctor, version}) AddOutput(*command, options);
+  for (CLI::App* command : {job_ls, run_ls}) AddAllNamespaces(*command, options);
+  for (CLI::App* command : {job_ls, run_ls, run_show, run_explain, doctor, version}) command->fallthrough();
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsageError;
+  }
+  options.session.timeout = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(timeout_seconds));
+  Result<OutputFormat> format = ParseOutputFormat(options.output);
+  if (!format.ok()) {
+    Fail(format.status());
+    return kUsageError;
+  }
+  if (const Status threads = net::InitHttpThreads(2); !threads.ok()) return Fail(threads);
+  const RealClock clock;
+  if (version->parsed()) return PrintVersion(options, *format, clock);
+  const std::pair<CLI::App*, Command> commands[] = {{job_ls, &DoJobList},
+                                                    {run_ls, &DoRunList},
+                                                    {run_show, &DoRunShow},
+                                                    {run_explain, &DoRunExplain},
+                                                    {doctor, &DoDoctor}};
+  Result<std::unique_ptr<Session>> session = Session::Connect(options.session, clock);
+  if (!session.ok()) return Fail(session.status());
+  for (const auto& [command, body] : commands) {
+    if (command->parsed()) return body(options, *format, **session, clock.WallNow());
+  }
+  return kUsageError;
+}
+
+}  // namespace
+}  // namespace paceline::cli
+
+int main(int argc, char** argv) { return paceline::cli::Main(argc, argv); }
