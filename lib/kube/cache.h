@@ -135,7 +135,8 @@ class Cache final : private WatchSink {
   void BeginList() override;
   Status AddListItem(std::string_view object, Encoding encoding) override;
   void EndList() override;
-  Status ApplyEvent(WatchEventType type, std::string_view object, Encoding encoding) override;
+  Status ApplyEvent(WatchEventType type, std::string_view object, Encoding encoding,
+                    std::string* resource_version) override;
   Result<std::shared_ptr<const T>> Decode(std::string_view object, Encoding encoding);
   void Notify(const CacheChange<T>& change);
 

@@ -235,8 +235,10 @@ void Cache<T>::EndList() {
 }
 
 template <typename T>
-Status Cache<T>::ApplyEvent(WatchEventType type, std::string_view object, Encoding encoding) {
+Status Cache<T>::ApplyEvent(WatchEventType type, std::string_view object, Encoding encoding,
+                            std::string* resource_version) {
   ASSIGN_OR_RETURN(std::shared_ptr<const T> decoded, Decode(object, encoding));
+  *resource_version = decoded->meta.resource_version.view();
   CacheChange<T> change;
   if (type == WatchEventType::kDeleted) {
     change = store_.Remove(decoded->meta.ns, decoded->meta.name);

@@ -49,8 +49,6 @@ struct KubeConfig {
   PemSource client_key;
   std::string token;
   std::string token_file;  // wins over `token`; read again every minute
-  std::string username;
-  std::string password;
   std::string impersonate_user;
   std::vector<std::string> impersonate_groups;
   std::optional<ExecPlugin> exec;

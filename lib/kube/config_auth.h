@@ -15,7 +15,7 @@ class Credentials {
  public:
   // kInvalidArgument when the config asks for what cannot work (a plugin that needs a terminal, a certificate without
   // its key). Reads nothing yet. `clock` must outlive it.
-  static Result<std::unique_ptr<Credentials>> Create(const KubeConfig& config, const Clock& clock);
+  static Result<std::shared_ptr<Credentials>> Create(const KubeConfig& config, const Clock& clock);
   virtual ~Credentials() = default;
 
   // Sets the Authorization and Impersonate-* headers. After `was_rejected` (a 401) nothing remembered is used again:
@@ -27,7 +27,8 @@ class Credentials {
   virtual Result<std::string> ClientKey() = 0;
 };
 
-// The settings of lib/net's client for this API server. `credentials` must outlive the client.
-net::HttpClientOptions HttpOptionsFor(const KubeConfig& config, Credentials& credentials, std::string user_agent);
+// The settings of lib/net's client for this API server; they share the ownership of `credentials`.
+net::HttpClientOptions HttpOptionsFor(const KubeConfig& config, std::shared_ptr<Credentials> credentials,
+                                      std::string user_agent);
 
 }  // namespace paceline::kube

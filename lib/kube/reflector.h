@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <random>
 #include <string>
 #include <string_view>
 
@@ -24,7 +25,7 @@ enum class Encoding { kProtobuf, kJson };
 enum class WatchEventType { kAdded, kModified, kDeleted };
 
 // Receives what a reflector reads, on the reflector's thread. `object` is one object in `encoding`, valid for the call.
-// A failure means that the object could not be decoded; the reflector counts it, tells its log, and lists again.
+// A failure means that the object could not be decoded; the reflector counts it, tells its log, and goes on without it.
 class WatchSink {
  public:
   virtual ~WatchSink() = default;
@@ -33,7 +34,9 @@ class WatchSink {
   virtual Status AddListItem(std::string_view object, Encoding encoding) = 0;
   // The list is whole: it replaces everything, and what is no longer in it has been deleted.
   virtual void EndList() = 0;
-  virtual Status ApplyEvent(WatchEventType type, std::string_view object, Encoding encoding) = 0;
+  // `resource_version` becomes the object's own, from which a cut watch goes on.
+  virtual Status ApplyEvent(WatchEventType type, std::string_view object, Encoding encoding,
+                            std::string* resource_version) = 0;
 };
 
 enum class ListMode {
@@ -60,6 +63,10 @@ struct ReflectorOptions {
   uint64_t random_seed = 0;  // 0: from the system; tests fix it
 };
 
+struct ApiStatus;
+struct WatchFrame;
+struct WatchRun;
+
 // A reading of how the mirror stands, for probes and status conditions.
 struct ReflectorState {
   bool has_listed = false;       // at least one list was complete
@@ -67,10 +74,9 @@ struct ReflectorState {
   std::string resource_version;  // up to where the mirror is
   uint64_t lists = 0;
   uint64_t watches = 0;
-  uint64_t events = 0;
+  uint64_t events = 0;   // without bookmarks
+  uint64_t skipped = 0;  // objects that could not be decoded
 };
-
-struct ReflectorMetrics;
 
 class Reflector {
  public:
@@ -89,14 +95,47 @@ class Reflector {
   ReflectorState State() const EXCLUDES(mutex_);
 
  private:
-  class Session;
+  struct Counters {
+    Counter &lists, &watches, &added, &modified, &deleted, &bookmarks, &errors, &skipped;
+  };
+  // What to do after a list or a watch has ended.
+  enum class Next { kList, kWatch };
+  struct Outcome {
+    Next next = Next::kList;
+    Status status;  // why; ok for an ordinary end
+    bool needs_backoff = false;
+  };
+
+  Outcome List(std::stop_token stop) EXCLUDES(mutex_);
+  Status ListPages(std::string_view resource_version, ApiStatus* refusal, std::stop_token stop);
+  Outcome Watch(Next what, std::stop_token stop) EXCLUDES(mutex_);  // kList: beginning with a streaming list
+  Status HandleFrame(const WatchFrame& frame, WatchRun* run);
+  void HandleBookmark(const WatchFrame& frame, WatchRun* run);
+  Outcome AfterWatch(const WatchRun& run, const Result<net::HttpResponse>& response);
+  Outcome AfterRefusal(const ApiStatus& refusal, std::string_view what);
+  void Skipped(const Status& status);
+  void Advance(std::string resource_version) EXCLUDES(mutex_);
+  void Report(const Outcome& outcome) EXCLUDES(mutex_);
+  Duration NextBackoff();
+  std::string Path(std::string_view query) const;
+  net::HttpRequest Request(std::string target) const;
 
   const ReflectorOptions options_;
   net::HttpTransport& transport_;
   WatchSink& sink_;
   const Clock& clock_;
   Logger& log_;
-  MetricsRegistry& metrics_;
+  Counters counters_;
+
+  // Used by the thread in Run alone.
+  std::mt19937_64 random_;
+  Duration backoff_{0};
+  TimePoint last_failure_;
+  std::string resource_version_;         // up to where the mirror is; "" before the first list
+  bool is_version_unavailable_ = false;  // the server does not know it (any more): ask for its newest
+  bool can_stream_lists_;
+  TimePoint last_expired_;
+  StatusCode reported_ = StatusCode::kOk;
 
   mutable Mutex mutex_;
   ReflectorState state_ GUARDED_BY(mutex_);

@@ -2,7 +2,8 @@
 // pods is a tenth of the memory, and the decoders skip everything else on the wire.
 //
 // One description of fields (views*.cc) serves both encodings, so protobuf and JSON give equal views:
-// docs/formats/kube-protobuf.md. Absent and empty are the same, as on the wire; times are zero (kNoTime) when absent.
+// docs/formats/kube-protobuf.md. Absent and empty are the same, as on the wire; times are zero (kNoTime) when absent or
+// outside the years 1678 to 2261.
 // Views are values; in caches they are shared as shared_ptr<const View> and never changed.
 #pragma once
 
