@@ -1,0 +1,13 @@
+# docker build -f deploy/images/agent.Dockerfile -t paceline/agent .
+FROM debian:bookworm AS build
+COPY . /src
+RUN cd /src && scripts/build paceline-agent && deploy/images/rootfs build/bin/paceline-agent /rootfs
+
+FROM scratch
+COPY --from=build /rootfs /
+# With NVIDIA's container runtime this brings the driver's management library in; without it nothing happens.
+ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=utility
+# Mounts need root; what else it needs of the host is written in the chart.
+USER 0:0
+ENTRYPOINT ["/usr/bin/paceline-agent"]
+LABEL org.opencontainers.image.title=paceline-agent org.opencontainers.image.licenses=Apache-2.0
