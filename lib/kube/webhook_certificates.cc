@@ -102,8 +102,8 @@ class Certificates final : public WebhookCertificates {
       material.cas.insert(material.cas.begin(), ca.certificate);
       material.ca_key = ca.private_key;
       DropUselessCas(material);
-      // Nothing to serve yet means no admission to lose: CA and leaf in one step.
-      if (!IsServable(material.leaf)) RETURN_IF_ERROR(IssueLeaf(material));
+      // Nothing in use means no admission to lose: CA and leaf in one step.
+      if (!IsInUse(material)) RETURN_IF_ERROR(IssueLeaf(material));
       RETURN_IF_ERROR(Store(secret, material, deadline));
       is_new_ca_wanted_ = false;
       trusted_since_.reset();
@@ -115,7 +115,7 @@ class Certificates final : public WebhookCertificates {
       RETURN_IF_ERROR(Adopt(material.leaf));
       return result;
     }
-    const bool may_wait = IsServable(material.leaf) && !IsByNewestCa(material);
+    const bool may_wait = IsInUse(material) && !IsByNewestCa(material);
     if (may_wait && clock_.Now() - *trusted_since_ < options_.trust_delay) return RenewResult::kCaStaged;
     RETURN_IF_ERROR(IssueLeaf(material));
     RETURN_IF_ERROR(Store(secret, material, deadline));
@@ -203,6 +203,12 @@ class Certificates final : public WebhookCertificates {
     const Result<net::CertificateInfo> info = net::ParseCertificate(leaf.certificate_chain);
     return info.ok() && info->not_after > clock_.WallNow() &&
            net::CheckKeyMatches(leaf.certificate_chain, leaf.private_key).ok();
+  }
+
+  // Served and, by one of the CAs, trusted.
+  bool IsInUse(const Material& material) const {
+    return IsServable(material.leaf) &&
+           net::VerifyIssuedBy(material.leaf.certificate_chain, JoinPem(material.cas), clock_.WallNow()).ok();
   }
 
   bool NeedsLeaf(const Material& material) const {
