@@ -44,6 +44,7 @@ struct PodGroups {
   std::string_view name_pointer;        // kList: within an item
   std::string_view label;               // pod label that names the group; compared without case
   std::vector<Factor> pods;             // product = pods of one group; pointers are within the item (kSingle: the job)
+  std::string_view extra_pod_if;        // JSON pointer to a boolean of the job that adds one pod, before all others
 };
 
 // A pod belongs to the gang unless the label (or its absence) says otherwise.
@@ -55,14 +56,15 @@ struct PodFilter {
 };
 
 struct JobKind {
-  std::string_view group;                  // "" never occurs: all kinds have one
+  std::string_view group;
   std::vector<std::string_view> versions;  // served versions that we can read, preferred first
   std::string_view kind;
   std::string_view plural;
   // Label selector that finds all pods: label = value at the pointer in the job.
   std::string_view pod_label;
   std::string_view pod_label_value;
-  // Labels that name the job without walking owners; empty where there are none or where they name something below it.
+  // Pod labels that name the object of this kind without walking the owners up to it; the walk goes on from there (a
+  // JobSet may belong to a TrainJob). Empty where there are none, or where the same labels mean something else.
   std::string_view name_label;
   std::string_view uid_label;
   PodGroups groups;

@@ -1,0 +1,120 @@
+// The fields of NodePlan. Internal to lib/api; see fields.h.
+#pragma once
+
+#include "lib/api/fields.h"
+#include "lib/api/meta_fields.h"
+#include "lib/api/node_plan.h"
+
+namespace paceline::api {
+
+template <>
+struct EnumTable<ImageState> {
+  static constexpr std::pair<ImageState, std::string_view> kEntries[] = {{ImageState::kPending, "Pending"},
+                                                                         {ImageState::kFetching, "Fetching"},
+                                                                         {ImageState::kReady, "Ready"},
+                                                                         {ImageState::kFailed, "Failed"}};
+};
+
+template <typename V>
+void Fields(V& v, const PlannedImage*) {
+  using T = PlannedImage;
+  v.Field("reference", &T::reference, {.doc = "The image as pods name it.", .required = true, .max_length = 1024});
+  v.Field("profile", &T::profile, {.doc = "Which hot set. Empty means \"default\".", .max_length = 63});
+  v.Field("priority", &T::priority, {.doc = "Higher is fetched first."});
+}
+
+template <typename V>
+void Fields(V& v, const PlannedJob*) {
+  using T = PlannedJob;
+  v.Field("namespace", &T::ns, {.doc = "Namespace of the job.", .required = true, .max_length = 63});
+  v.Field("name", &T::name, {.doc = "Name of the job.", .required = true, .max_length = 253});
+  v.Field("uid", &T::uid, {.doc = "UID of the job.", .required = true, .max_length = 64});
+  v.Field("run", &T::run, {.doc = "Name of the TrainingRun, in the same namespace.", .max_length = 253});
+  v.Field("traced", &T::traced, {.doc = "Keep the traces of its ranks on this node."});
+}
+
+template <typename V>
+void Fields(V& v, const PlanPeer*) {
+  using T = PlanPeer;
+  v.Field("node", &T::node, {.doc = "Name of the peer's node.", .required = true, .max_length = 253});
+  v.Field("address", &T::address, {.doc = "host:port of its block server.", .required = true, .max_length = 263});
+}
+
+template <typename V>
+void Fields(V& v, const NodePlanSpec*) {
+  using T = NodePlanSpec;
+  v.Field("images", &T::images, {.doc = "Images to have warm.", .max_items = 256});
+  v.Field("jobs", &T::jobs,
+          {.doc = "Jobs with pods on the node.", .max_items = 1024, .list = ListType::kMap, .list_key = "uid"});
+  v.Field("peers", &T::peers,
+          {.doc = "Nodes to ask for blocks.", .max_items = 4096, .list = ListType::kMap, .list_key = "node"});
+}
+
+template <typename V>
+void Fields(V& v, const NodeFacts*) {
+  using T = NodeFacts;
+  v.Field("kernel", &T::kernel, {.doc = "Kernel release."});
+  v.Field("osImage", &T::os_image, {.doc = "Name of the operating system."});
+  v.Field("architecture", &T::architecture, {.doc = "Machine architecture, as in image platforms."});
+  v.Field("erofs", &T::erofs, {.doc = "The kernel mounts EROFS."});
+  v.Field("erofsFileBacked", &T::erofs_file_backed, {.doc = "The kernel mounts EROFS straight from a file."});
+  v.Field("fuse", &T::fuse, {.doc = "FUSE is there."});
+  v.Field("containerd", &T::containerd, {.doc = "Version of containerd."});
+  v.Field("nvidiaDriver", &T::nvidia_driver, {.doc = "Version of the NVIDIA driver; absent without one."});
+  v.Field("gpus", &T::gpus, {.doc = "How many GPUs the driver reports.", .minimum = 0});
+}
+
+template <typename V>
+void Fields(V& v, const PlannedImageStatus*) {
+  using T = PlannedImageStatus;
+  v.Field("reference", &T::reference, {.doc = "The image as the spec names it.", .required = true});
+  v.Field("state", &T::state, {.doc = "How far it is.", .required = true});
+  v.Field("bytesFetched", &T::bytes_fetched, {.doc = "Bytes fetched for it.", .minimum = 0});
+  v.Field("message", &T::message, {.doc = "Why it failed."});
+}
+
+template <typename V>
+void Fields(V& v, const PodStage*) {
+  using T = PodStage;
+  v.Field("name", &T::name, {.doc = "Name of the stage, as the program wrote it.", .required = true, .max_length = 64});
+  v.Field("at", &T::at, {.doc = "When the program reached it."});
+}
+
+template <typename V>
+void Fields(V& v, const PodReport*) {
+  using T = PodReport;
+  v.Field("uid", &T::uid, {.doc = "UID of the pod.", .required = true, .max_length = 64});
+  v.Field("namespace", &T::ns, {.doc = "Namespace of the pod.", .max_length = 63});
+  v.Field("name", &T::name, {.doc = "Name of the pod.", .max_length = 253});
+  v.Field("volumePublishedAt", &T::volume_published_at, {.doc = "When its stage volume was mounted."});
+  v.Field("stages", &T::stages,
+          {.doc = "What it wrote to /run/paceline/stage, the first line of each name.",
+           .max_items = static_cast<int64_t>(kMaxPodStages)});
+}
+
+template <typename V>
+void Fields(V& v, const NodePlanStatus*) {
+  using T = NodePlanStatus;
+  v.Field("agentVersion", &T::agent_version, {.doc = "Version of the agent."});
+  v.Field("observedGeneration", &T::observed_generation,
+          {.doc = "The metadata.generation that the agent works on.", .omit_zero = true, .minimum = 0});
+  v.Field("heartbeat", &T::heartbeat, {.doc = "When the agent last wrote this status."});
+  v.Field("facts", &T::facts, {.doc = "What the node can do."});
+  v.Field("images", &T::images, {.doc = "The planned images on this node.", .max_items = 256});
+  v.Field("pods", &T::pods,
+          {.doc = "Pods of the node that have a volume of Paceline, and for a while those that had one.",
+           .max_items = static_cast<int64_t>(kMaxPodReports),
+           .list = ListType::kMap,
+           .list_key = "uid"});
+  v.Field("conditions", &T::conditions, kConditionsField);
+}
+
+template <typename V>
+void Fields(V& v, const NodePlan*) {
+  using T = NodePlan;
+  v.Field("metadata", &T::metadata, {.doc = "Standard metadata; the name is the node's."});
+  v.Field("spec", &T::spec, {.doc = "What the node is to do. Written by the operator.", .required = true});
+  v.Field("status", &T::status, {.doc = "What the node says. Written by its agent."});
+}
+
+}  // namespace paceline::api

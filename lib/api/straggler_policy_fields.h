@@ -1,0 +1,135 @@
+// The fields of StragglerPolicy. Internal to lib/api; see fields.h.
+#pragma once
+
+#include "lib/api/fields.h"
+#include "lib/api/meta_fields.h"
+#include "lib/api/straggler_policy.h"
+
+namespace paceline::api {
+
+template <>
+struct EnumTable<StragglerAction> {
+  static constexpr std::pair<StragglerAction, std::string_view> kEntries[] = {
+      {StragglerAction::kObserve, "Observe"}, {StragglerAction::kTaint, "Taint"}, {StragglerAction::kCordon, "Cordon"}};
+};
+
+template <>
+struct EnumTable<Approval> {
+  static constexpr std::pair<Approval, std::string_view> kEntries[] = {{Approval::kAutomatic, "Automatic"},
+                                                                       {Approval::kManual, "Manual"}};
+};
+
+template <typename V>
+void Fields(V& v, const Detection*) {
+  using T = Detection;
+  v.Field("window", &T::window, {.doc = "Length of one window of measurement.", .defaulted = true});
+  v.Field("windows", &T::windows,
+          {.doc = "How many of the latest windows count.", .defaulted = true, .minimum = 1, .maximum = 1000});
+  v.Field("required", &T::required,
+          {.doc = "In how many of them a node must be over the threshold to be blamed.",
+           .defaulted = true,
+           .minimum = 1,
+           .maximum = 1000});
+  v.Field("slowdownThreshold", &T::slowdown_threshold,
+          {.doc = "Time of a step over what it would be without the node; 1.1 means that the node costs 10 %.",
+           .defaulted = true,
+           .minimum = 1,
+           .maximum = 1000});
+  v.Field("minimumCommunicators", &T::minimum_communicators,
+          {.doc = "In how many communicators or jobs the node must be slow, where there are that many.",
+           .defaulted = true,
+           .minimum = 1,
+           .maximum = 1000});
+  v.Field("maximumMissingRatio", &T::maximum_missing_ratio,
+          {.doc = "When more than this share of the ranks have no fresh data, nothing is concluded.",
+           .defaulted = true,
+           .minimum = 0,
+           .maximum = 1});
+  v.Rule("self.required <= self.windows", "must not be more than windows", "required",
+         [](const T& d) { return d.required <= d.windows; });
+}
+
+template <typename V>
+void Fields(V& v, const ActionBudget*) {
+  using T = ActionBudget;
+  v.Field("maxNodes", &T::max_nodes,
+          {.doc = "How many nodes may be out at a time: a number, or a percentage of the selected nodes that never "
+                  "falls below 1.",
+           .defaulted = true,
+           .max_length = 8,
+           .format = TextFormat::kCountOrPercent});
+  v.Field("maxActions", &T::max_actions,
+          {.doc = "How many actions per actionPeriod.", .defaulted = true, .minimum = 0, .maximum = 100000});
+  v.Field("actionPeriod", &T::action_period, {.doc = "The period of maxActions.", .defaulted = true});
+}
+
+template <typename V>
+void Fields(V& v, const StragglerPolicySpec*) {
+  using T = StragglerPolicySpec;
+  v.Field("nodeSelector", &T::node_selector,
+          {.doc = "Labels of the nodes that the policy is for. Empty: all.", .max_length = 63, .max_items = 32});
+  v.Field("detection", &T::detection, {.doc = "When a node is blamed.", .defaulted = true});
+  v.Field("action", &T::action,
+          {.doc = "Observe: events, metrics and Incidents only. Taint: set the taint paceline.dev/straggler. Cordon: "
+                  "taint and cordon.",
+           .defaulted = true});
+  v.Field("budget", &T::budget, {.doc = "How much may be done.", .defaulted = true});
+  v.Field("coolDown", &T::cool_down, {.doc = "No second action on a node before this.", .defaulted = true});
+  v.Field("vetoPeriod", &T::veto_period,
+          {.doc = "How long a manual uncordon protects a node from this policy.", .defaulted = true});
+  v.Field("excludeNodes", &T::exclude_nodes,
+          {.doc = "Labels of nodes that are never touched; one match is enough.", .max_length = 63, .max_items = 32});
+  v.Field("approval", &T::approval,
+          {.doc = "Manual: an action waits until the annotation paceline.dev/approve on the Incident is \"true\".",
+           .defaulted = true});
+  v.Field("restartJob", &T::restart_job,
+          {.doc = "After an action restart the TrainingJob away from the node.", .defaulted = true});
+  v.Field("pauseRequests", &T::pause_requests,
+          {.doc = "Reasons to pause, one per requester. While there is one, nothing new is done.",
+           .max_length = 256,
+           .max_items = 32,
+           .list = ListType::kSet});
+}
+
+template <typename V>
+void Fields(V& v, const ActedNode*) {
+  using T = ActedNode;
+  v.Field("node", &T::node, {.doc = "Name of the node.", .required = true});
+  v.Field("action", &T::action, {.doc = "What was done to it.", .required = true});
+  v.Field("incident", &T::incident, {.doc = "namespace/name of the Incident."});
+  v.Field("since", &T::since, {.doc = "When."});
+}
+
+template <typename V>
+void Fields(V& v, const NodeVeto*) {
+  using T = NodeVeto;
+  v.Field("node", &T::node, {.doc = "Name of the node.", .required = true});
+  v.Field("until", &T::until, {.doc = "When the protection ends."});
+}
+
+template <typename V>
+void Fields(V& v, const StragglerPolicyStatus*) {
+  using T = StragglerPolicyStatus;
+  v.Field("observedGeneration", &T::observed_generation,
+          {.doc = "The metadata.generation that this status speaks of.", .omit_zero = true, .minimum = 0});
+  v.Field("selectedNodes", &T::selected_nodes, {.doc = "How many nodes the policy is for.", .minimum = 0});
+  v.Field("actedNodes", &T::acted_nodes,
+          {.doc = "Nodes that are out because of this policy.",
+           .max_items = 4096,
+           .list = ListType::kMap,
+           .list_key = "node"});
+  v.Field("vetoes", &T::vetoes,
+          {.doc = "Nodes that a person put back.", .max_items = 4096, .list = ListType::kMap, .list_key = "node"});
+  v.Field("lastAction", &T::last_action, {.doc = "When the policy last did something."});
+  v.Field("conditions", &T::conditions, kConditionsField);
+}
+
+template <typename V>
+void Fields(V& v, const StragglerPolicy*) {
+  using T = StragglerPolicy;
+  v.Field("metadata", &T::metadata, {.doc = "Standard metadata."});
+  v.Field("spec", &T::spec, {.doc = "When and what.", .required = true});
+  v.Field("status", &T::status, {.doc = "What was done."});
+}
+
+}  // namespace paceline::api
