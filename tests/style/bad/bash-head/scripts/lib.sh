@@ -1,0 +1,2 @@
+# Sourced.
+function f { :; }

@@ -1,0 +1,7 @@
+void F() {
+  try {
+    G();
+  } catch (const std::exception& error) {
+  } catch (...) {  // BAD
+  }
+}

@@ -1,0 +1,1 @@
+std::thread(F).detach();  // BAD

@@ -1,0 +1,2 @@
+// A header.  BAD
+#pragma once

@@ -1,0 +1,1 @@
+const char* home = std::getenv("HOME");

@@ -1,0 +1,2 @@
+#include <vector>  // BAD
+int a;

@@ -1,0 +1,1 @@
+#include "lib/net/http.h"  // BAD

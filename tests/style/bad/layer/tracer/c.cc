@@ -1,0 +1,2 @@
+#include "lib/base/status.h"  // BAD
+#include "lib/ring/ring.h"

@@ -1,0 +1,3 @@
+#include <algorithm>
+#include <ranges>  // BAD
+#include <format>  // BAD

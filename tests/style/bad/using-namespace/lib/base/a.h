@@ -1,0 +1,4 @@
+// A header.
+#pragma once
+using namespace std;  // BAD
+using std::string;
