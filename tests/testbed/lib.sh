@@ -119,7 +119,13 @@ kubectl() { "$KUBE_BIN/kubectl" --kubeconfig="$PKI/admin.kubeconfig" --request-t
 # RUN/NAME.pid holds "pid start-time boot-id", so that a reused pid is never taken for ours.
 # RUN/NAME.cmd holds the command, so that one process can be started again alone.
 
-start_time() { local s; s=$(cat "/proc/$1/stat" 2>/dev/null) || return 1; s=${s##*) }; set -- $s; [ "$1" != Z ] && echo "${20}"; }
+start_time() { # pid; nothing for a process that is gone or a zombie
+  local stat
+  stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
+  # shellcheck disable=SC2086 # the fields after the name, which may hold blanks itself
+  set -- ${stat##*) }
+  [ "$1" = Z ] || echo "${20}"
+}
 
 record_pid() { echo "$2 $(start_time "$2") $BOOT_ID" >"$RUN/$1.pid"; }
 
@@ -159,4 +165,4 @@ stop_process() { # name [signal] [seconds]; a process that does not end in time 
   rm -f "$RUN/$1.pid"
 }
 
-process_names() { local f; for f in "$RUN"/*.cmd; do [ -e "$f" ] && basename "$f" .cmd; done; }
+process_names() { local f; for f in "$RUN"/*.cmd; do [ ! -e "$f" ] || basename "$f" .cmd; done; }

@@ -6,7 +6,7 @@ MAX_NODES=8
 PAUSE_IMAGE=registry.test:5001/pause:1
 
 node_is_up() { is_running "node-$1"; }
-known_nodes() { local d; for d in "$NODES"/n*; do [ -d "$d" ] && basename "$d"; done | sort -V; }
+known_nodes() { local d; for d in "$NODES"/n*; do [ ! -d "$d" ] || basename "$d"; done | sort -V; }
 need_node() { # node [up]
   [ -n "${1:-}" ] || die "which node? (known: $(known_nodes | tr '\n' ' '))"
   [ -d "$NODES/$1" ] || die "no node '$1' (known: $(known_nodes | tr '\n' ' '))"
