@@ -183,7 +183,7 @@ const Json* FindCondition(const Json& conditions, std::string_view type) {
   return nullptr;
 }
 
-bool SetCondition(Json& conditions, const Condition& condition, WallTime now) {
+bool SetCondition(Json& conditions, const ConditionUpdate& condition, WallTime now) {
   if (!conditions.is_array()) conditions = Json::array();
   Json next = {{"type", condition.type},
                {"status", ConditionStatusName(condition.status)},

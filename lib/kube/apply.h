@@ -51,8 +51,8 @@ bool IsControlledBy(const Json& object, const Json& owner);
 enum class ConditionStatus { kTrue, kFalse, kUnknown };
 std::string_view ConditionStatusName(ConditionStatus status);
 
-// metav1.Condition.
-struct Condition {
+// metav1.Condition as a controller sets it; views.h has the one that is read.
+struct ConditionUpdate {
   std::string type;
   ConditionStatus status = ConditionStatus::kUnknown;
   std::string reason;   // CamelCase, not empty
@@ -62,7 +62,7 @@ struct Condition {
 
 // Puts `condition` in the array `conditions` (made when null). lastTransitionTime moves only when the status changes.
 // Returns true when anything changed.
-bool SetCondition(Json& conditions, const Condition& condition, WallTime now);
+bool SetCondition(Json& conditions, const ConditionUpdate& condition, WallTime now);
 // The condition of that type in the array, or null.
 const Json* FindCondition(const Json& conditions, std::string_view type);
 

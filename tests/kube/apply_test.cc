@@ -158,7 +158,7 @@ TEST(SetControllerReference, RefusesWhatTheGarbageCollectorWouldDelete) {
 TEST(SetCondition, MovesTheTransitionTimeOnlyWithTheStatus) {
   const WallTime start{1767323045s};
   Json conditions;
-  Condition ready{"Ready", ConditionStatus::kFalse, "Starting", "pulling", 3};
+  ConditionUpdate ready{"Ready", ConditionStatus::kFalse, "Starting", "pulling", 3};
   EXPECT_TRUE(SetCondition(conditions, ready, start));
   EXPECT_FALSE(SetCondition(conditions, ready, start + 1h)) << "nothing changed";
   ready.message = "installing";
