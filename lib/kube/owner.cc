@@ -19,15 +19,15 @@ WalkEnd EndFor(const Status& error) {
 
 }  // namespace
 
-std::string OwnerReference::ToString() const { return kind + (group.empty() ? "" : "." + group) + " " + name; }
+std::string ControllerReference::ToString() const { return kind + (group.empty() ? "" : "." + group) + " " + name; }
 
-std::optional<OwnerReference> ControllerOf(const Json& object) {
+std::optional<ControllerReference> ControllerOf(const Json& object) {
   const Json* metadata = ObjectField(object, "metadata");
   const Json* references = metadata == nullptr ? nullptr : ArrayField(*metadata, "ownerReferences");
   if (references == nullptr) return std::nullopt;
   for (const Json& entry : *references) {
     if (!BoolField(entry, "controller")) continue;
-    OwnerReference reference;
+    ControllerReference reference;
     const std::string api_version = StringField(entry, "apiVersion");
     const size_t slash = api_version.find('/');
     if (slash == std::string::npos) {
@@ -49,7 +49,7 @@ OwnerChain WalkOwners(const Json& object, const std::string& ns, const OwnerLook
                       int max_depth) {
   OwnerChain chain;
   const Json* current = &object;
-  while (std::optional<OwnerReference> owner = ControllerOf(*current)) {
+  while (std::optional<ControllerReference> owner = ControllerOf(*current)) {
     if (chain.steps.size() >= static_cast<size_t>(max_depth)) {
       chain.end = WalkEnd::kTooDeep;
       return chain;
@@ -70,7 +70,7 @@ OwnerChain WalkOwners(const Json& object, const std::string& ns, const OwnerLook
 OwnerLookup CacheThenServer(CacheLookup cache, Reader& server, ResourceOfKind resource_of_kind, Duration server_timeout,
                             const Clock& clock) {
   return [cache = std::move(cache), &server, resource_of_kind = std::move(resource_of_kind), server_timeout, &clock](
-             const OwnerReference& owner, const std::string& ns,
+             const ControllerReference& owner, const std::string& ns,
              Deadline deadline) -> Result<std::shared_ptr<const Json>> {
     std::optional<Resource> resource = resource_of_kind(owner.group, owner.kind);
     if (!resource) return UnimplementedError("kind not known");

@@ -18,7 +18,7 @@ namespace paceline::kube {
 
 // A controller ownerReference. Kinds are compared by group and kind: Volcano's Job is not batch's, and a served version
 // may change under a running job.
-struct OwnerReference {
+struct ControllerReference {
   std::string group;
   std::string version;
   std::string kind;
@@ -30,20 +30,20 @@ struct OwnerReference {
   }
   // "Job.batch train", for messages.
   std::string ToString() const;
-  auto operator<=>(const OwnerReference&) const = default;
+  auto operator<=>(const ControllerReference&) const = default;
 };
 
 // The reference with controller=true. Empty when there is none, or when it is malformed (then the object counts as
 // without owner: never a failure of the pod).
-std::optional<OwnerReference> ControllerOf(const Json& object);
+std::optional<ControllerReference> ControllerOf(const Json& object);
 
 // Returns the owner object. kNotFound: gone, or another object by now (other uid). kPermissionDenied, kUnimplemented: a
 // kind that we may not or cannot read. kUnavailable, kDeadlineExceeded: could not look.
-using OwnerLookup =
-    std::function<Result<std::shared_ptr<const Json>>(const OwnerReference& owner, const std::string& ns, Deadline)>;
+using OwnerLookup = std::function<Result<std::shared_ptr<const Json>>(const ControllerReference& owner,
+                                                                      const std::string& ns, Deadline)>;
 
 struct OwnerStep {
-  OwnerReference reference;
+  ControllerReference reference;
   std::shared_ptr<const Json> object;  // null only for the last step of a walk that could not go on
 };
 

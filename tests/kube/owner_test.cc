@@ -30,7 +30,7 @@ Json Owned(const std::string& name, const std::string& uid, const std::string& o
 
 // Objects by "Kind.group/name".
 OwnerLookup Table(std::map<std::string, Result<Json>> objects) {
-  return [objects = std::move(objects)](const OwnerReference& owner, const std::string&,
+  return [objects = std::move(objects)](const ControllerReference& owner, const std::string&,
                                         Deadline) -> Result<std::shared_ptr<const Json>> {
     auto it = objects.find(owner.ToString());
     if (it == objects.end()) return NotFoundError("nothing there");
@@ -127,7 +127,7 @@ class CacheThenServerTest : public ::testing::Test {
 TEST_F(CacheThenServerTest, AsksTheServerOnlyWhenTheCacheHasAnotherOrNone) {
   const Json job = server_.Put(kJobs, {{"metadata", {{"name", "j"}, {"namespace", "team"}}}});
   const std::string uid = job["metadata"]["uid"];
-  const OwnerReference owner{"batch", "v1", "Job", "j", uid};
+  const ControllerReference owner{"batch", "v1", "Job", "j", uid};
   server_.ForgetRequests();
 
   auto live = Lookup()(owner, "team", Deadline::Infinite());
@@ -143,13 +143,13 @@ TEST_F(CacheThenServerTest, AsksTheServerOnlyWhenTheCacheHasAnotherOrNone) {
   ASSERT_TRUE(Lookup()(owner, "team", Deadline::Infinite()).ok());
   EXPECT_EQ(Requests(), 2u) << "a cached namesake does not count";
 
-  OwnerReference gone = owner;
+  ControllerReference gone = owner;
   gone.uid = "another-uid";
   EXPECT_EQ(Lookup()(gone, "team", Deadline::Infinite()).status().code(), StatusCode::kNotFound);
 }
 
 TEST_F(CacheThenServerTest, UnknownKindCostsNoRequest) {
-  const OwnerReference owner{"batch.volcano.sh", "v1alpha1", "Job", "j", "u"};
+  const ControllerReference owner{"batch.volcano.sh", "v1alpha1", "Job", "j", "u"};
   EXPECT_EQ(Lookup()(owner, "team", Deadline::Infinite()).status().code(), StatusCode::kUnimplemented);
   EXPECT_EQ(Requests(), 0u);
 }
