@@ -30,7 +30,7 @@ def check(name):
     return register
 
 
-def run(*command, timeout=30, stdin=None, ok=True):
+def run(*command, timeout=60, stdin=None, ok=True):
     """Runs a command; returns its standard output, or with ok=False (exit status, all output)."""
     try:
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout)
@@ -68,7 +68,7 @@ def get(kind, name, path=None):
     return value
 
 
-def wait_for(what, condition, timeout=45):
+def wait_for(what, condition, timeout=60):
     """Repeats until the condition returns something true; a Failure inside counts as not yet."""
     end = time.monotonic() + timeout
     last = ""
@@ -84,7 +84,7 @@ def wait_for(what, condition, timeout=45):
         time.sleep(0.2)
 
 
-def wait_ready(pod, timeout=45):
+def wait_ready(pod, timeout=60):
     kubectl("wait", "--for=condition=Ready", f"pod/{pod}", f"--timeout={timeout}s", timeout=timeout + 5)
 
 

@@ -27,28 +27,28 @@ type plugin struct {
 	csi.UnimplementedNodeServer
 }
 
-func (plugin) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+func (*plugin) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
 	return &csi.GetPluginInfoResponse{Name: driver, VendorVersion: "1"}, nil
 }
 
-func (plugin) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+func (*plugin) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
 	return &csi.GetPluginCapabilitiesResponse{}, nil
 }
 
-func (plugin) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+func (*plugin) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	return &csi.ProbeResponse{}, nil
 }
 
-func (plugin) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
+func (*plugin) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
 	return &csi.NodeGetInfoResponse{NodeId: os.Getenv("NODE")}, nil
 }
 
-func (plugin) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+func (*plugin) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
 	return &csi.NodeGetCapabilitiesResponse{}, nil
 }
 
 // NodePublishVolume is called again and again for a published volume (requiresRepublish), so each kind must be safe to repeat.
-func (plugin) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+func (*plugin) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
 	log.Printf("publish %s readonly=%v context=%v", r.TargetPath, r.Readonly, r.VolumeContext)
 	if err := os.MkdirAll(r.TargetPath, 0o755); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (plugin) NodePublishVolume(_ context.Context, r *csi.NodePublishVolumeReque
 	return &csi.NodePublishVolumeResponse{}, err
 }
 
-func (plugin) NodeUnpublishVolume(_ context.Context, r *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+func (*plugin) NodeUnpublishVolume(_ context.Context, r *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
 	log.Printf("unpublish %s", r.TargetPath)
 	_ = syscall.Unmount(filepath.Join(r.TargetPath, "d"), syscall.MNT_DETACH) // only there for kind fuse
 	if err := syscall.Unmount(r.TargetPath, 0); err != nil && err != syscall.EINVAL && err != syscall.ENOENT {
@@ -156,8 +156,8 @@ func listen(path string) net.Listener {
 
 func main() {
 	server := grpc.NewServer()
-	csi.RegisterIdentityServer(server, plugin{})
-	csi.RegisterNodeServer(server, plugin{})
+	csi.RegisterIdentityServer(server, &plugin{})
+	csi.RegisterNodeServer(server, &plugin{})
 	go func() { log.Fatal(server.Serve(listen(pluginSocket))) }()
 	announce := grpc.NewServer()
 	registration.RegisterRegistrationServer(announce, registrar{})
