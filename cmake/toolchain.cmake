@@ -7,6 +7,10 @@ set(CMAKE_C_STANDARD 11)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
+# Line tables are what a backtrace needs; full debug information would cost a third of the build.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
+
 option(PACELINE_WERROR "Turn warnings into errors (CI does)" OFF)
 set(PACELINE_SANITIZER "" CACHE STRING "address (with undefined) or thread; empty for none")
 
@@ -40,10 +44,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
 endif()
 
 if(PACELINE_SANITIZER STREQUAL "address")
-  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined)
+  add_compile_options(-g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined)
   add_link_options(-fsanitize=address,undefined)
 elseif(PACELINE_SANITIZER STREQUAL "thread")
-  add_compile_options(-fsanitize=thread)
+  add_compile_options(-g1 -fsanitize=thread)
   add_link_options(-fsanitize=thread)
 elseif(PACELINE_SANITIZER)
   message(FATAL_ERROR "PACELINE_SANITIZER must be empty, address or thread, not '${PACELINE_SANITIZER}'")
