@@ -2,7 +2,8 @@
 // agent's API. Not for the open internet: every limit below is there so that a stuck or hostile peer inside the cluster
 // costs a bounded amount of memory, threads and time.
 //
-// Handlers run on a pool of `threads` and may block; they must honour the deadline they are given. Thread-safe.
+// Handlers run on a pool of `threads` and may block; they must honour the deadline they are given: at the deadline the
+// client gets 503, but the thread is the handler's until it returns. Connections cost no thread. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -33,8 +34,9 @@ struct ServerResponse {
 
 using Handler = std::function<ServerResponse(const ServerRequest& request, Deadline deadline)>;
 
-// PEM texts. Read again through `load` at most every `reload_period` and when `load` gives the same bytes nothing
-// happens; a pair that does not parse is refused and the last good one stays in use.
+// PEM texts. Read again through `load` every `reload_period`, on a thread of the server's own; when `load` gives the
+// same bytes nothing happens. A pair that does not parse is refused and the last good one stays in use. Open
+// connections go on with the pair that they began with.
 struct TlsPair {
   std::string certificate_chain;
   std::string private_key;
@@ -43,7 +45,7 @@ struct TlsPair {
 struct ServerTls {
   std::function<Result<TlsPair>()> load;
   Duration reload_period = std::chrono::seconds(10);
-  std::string client_ca;  // PEM; non-empty asks for and verifies client certificates (mTLS)
+  std::string client_ca;  // PEM; non-empty: clients must show a certificate signed by it (mTLS)
 };
 
 struct ServerOptions {
@@ -53,16 +55,19 @@ struct ServerOptions {
   int max_connections = 256;
   size_t max_header_bytes = 16 * 1024;
   size_t max_body_bytes = 4 * 1024 * 1024;
-  Duration read_timeout = std::chrono::seconds(10);  // handshake, header and body, each
+  Duration read_timeout = std::chrono::seconds(10);  // handshake, header, body and writing the answer, each
   Duration idle_timeout = std::chrono::seconds(90);  // between requests on one connection
   Duration handler_timeout = std::chrono::seconds(10);
 };
 
 class HttpServer {
  public:
-  // Binds and starts serving. kUnavailable when the address is taken, kInvalidArgument for a TLS pair that does not
-  // load. `routes` maps an exact path, or a prefix when it ends in '/', to its handler; the longest match wins, else
-  // 404. `tls` null serves plain HTTP. `clock` and `log` must outlive the server.
+  // Binds and starts serving. kUnavailable when the address is taken, kInvalidArgument for options, routes or a TLS
+  // pair that make no sense, and whatever `load` fails with. `routes` maps "/exact/path", or "/a/prefix/" that ends in
+  // '/', to its handler; the longest match wins, else 404. A method may stand in front: "GET /metrics" answers GET and
+  // HEAD, and 405 goes to the rest; without one the handler gets every method. The body of an answer to HEAD is not
+  // sent. `tls` null serves plain HTTP. `clock` and `log` must outlive the server; the time-outs of connections are
+  // kept by the real clock.
   static Result<std::unique_ptr<HttpServer>> Start(const ServerOptions& options, std::map<std::string, Handler> routes,
                                                    std::unique_ptr<ServerTls> tls, const Clock& clock, Logger& log);
   virtual ~HttpServer() = default;  // stops as Shutdown(0) does

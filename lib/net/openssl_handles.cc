@@ -61,4 +61,15 @@ Result<EvpPkeyPtr> ParsePemKey(std::string_view pem) {
   return key;
 }
 
+std::string CommonName(const X509_NAME* name) {
+  const int index = X509_NAME_get_index_by_NID(name, NID_commonName, -1);
+  if (index < 0) return "";
+  unsigned char* text = nullptr;
+  const int size = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, index)));
+  if (size < 0) return "";
+  std::string result(reinterpret_cast<char*>(text), static_cast<size_t>(size));
+  OPENSSL_free(text);
+  return result;
+}
+
 }  // namespace paceline::net

@@ -39,4 +39,7 @@ Result<std::vector<X509Ptr>> ParsePemCertificates(std::string_view pem);
 // kInvalidArgument when it does not parse; a key protected by a passphrase does not.
 Result<EvpPkeyPtr> ParsePemKey(std::string_view pem);
 
+// The subject's or issuer's common name, "" when it has none.
+std::string CommonName(const X509_NAME* name);
+
 }  // namespace paceline::net

@@ -139,17 +139,6 @@ bool IsPlainDnsName(std::string_view name) {
   });
 }
 
-std::string CommonName(const X509_NAME* name) {
-  const int index = X509_NAME_get_index_by_NID(name, NID_commonName, -1);
-  if (index < 0) return "";
-  unsigned char* text = nullptr;
-  const int size = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, index)));
-  if (size < 0) return "";
-  std::string result(reinterpret_cast<char*>(text), static_cast<size_t>(size));
-  OPENSSL_free(text);
-  return result;
-}
-
 void ReadAlternativeNames(X509* certificate, CertificateInfo* info) {
   auto* names = static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
   for (int i = 0; i < sk_GENERAL_NAME_num(names); ++i) {
