@@ -75,7 +75,7 @@ free_octet() { [ "$(cat "$BED_ROOT/.octet.$1" 2>/dev/null)" != "$BED_NAME" ] || 
 set_addresses() {
   NET=10.$OCTET
   HUB_IP=$NET.0.1                 # control plane, registry, DNS, Prometheus
-  HOST_IP=$NET.255.2              # the machine itself, as pods and nodes see it
+  HOST_IP=$NET.1.2              # the machine itself, as pods and nodes see it
   SERVICE_CIDR=$NET.240.0/20
   SERVICE_IP=$NET.240.1           # the kubernetes Service
   HUB_NS=paceline-$BED_NAME-hub

@@ -1,6 +1,6 @@
 # Network of an instance. The hub is a network namespace with a bridge; each node is a namespace of its own
 # on that bridge. One veth pair joins the machine itself to the hub: the only thing seen in its own namespace.
-#   10.O.0.1 hub   10.O.0.(10+X) node nX   10.O.(10+X).0/24 pods of nX   10.O.240.0/20 Services   10.O.255.2 machine
+#   10.O.0.1 hub   10.O.0.(10+X) node nX   10.O.(10+X).0/24 pods of nX   10.O.240.0/20 Services   10.O.1.2 machine
 # The machine has its own small subnet, so that packets take the same way both directions and connection
 # tracking in the hub sees whole connections.
 # shellcheck shell=bash
@@ -22,11 +22,11 @@ hub_network_up() {
   in_hub ip link set br0 up
   in_hub sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.br0.send_redirects=0
   ip link add "$HOST_LINK" type veth peer name machine netns "$HUB_NS"
-  in_hub ip addr add "$NET.255.1/30" dev machine
+  in_hub ip addr add "$NET.1.1/30" dev machine
   in_hub ip link set machine up
   ip addr add "$HOST_IP/30" dev "$HOST_LINK"
   ip link set "$HOST_LINK" up
-  ip route add "$NET.0.0/16" via "$NET.255.1" dev "$HOST_LINK"
+  ip route add "$NET.0.0/16" via "$NET.1.1" dev "$HOST_LINK"
 }
 
 hub_network_down() {
