@@ -1,0 +1,171 @@
+"""What the rendered chart must and must not hold: properties, not a copy of the templates."""
+import json
+import os
+
+import yaml
+
+from render import CHART, NAMESPACE, VALUES, Rendered, run_helm
+
+
+def check_lint(values):
+    arguments = ["lint", "--strict", CHART] + (["--values", os.path.join(VALUES, values)] if values else [])
+    done = run_helm(*arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def check_bad_values(name):
+    done = run_helm("template", "paceline", CHART, "--values", os.path.join(VALUES, "bad", name))
+    assert done.returncode != 0, "accepted"
+    assert "schema" in done.stderr or "additional propert" in done.stderr.lower(), done.stderr
+
+
+def check_every_object_is_labelled(values):
+    for obj in Rendered(*values).objects:
+        labels = obj["metadata"].get("labels", {})
+        name = f"{obj['kind']} {obj['metadata']['name']}"
+        assert labels.get("app.kubernetes.io/part-of") == "paceline", name
+        assert labels.get("app.kubernetes.io/instance") == "paceline", name
+        cluster_scoped = ("ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "CSIDriver",
+                          "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+        has_namespace = "namespace" in obj["metadata"]
+        assert has_namespace == (obj["kind"] not in cluster_scoped), name
+
+
+def check_crds():
+    crds = Rendered().all("CustomResourceDefinition")
+    assert len(crds) == 7, [crd["metadata"]["name"] for crd in crds]
+    for crd in crds:
+        assert crd["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    assert "annotations" not in Rendered("good/minimal.yaml").all("CustomResourceDefinition")[0]["metadata"]
+    assert not Rendered(settings=["crds.enabled=false"]).all("CustomResourceDefinition")
+
+
+def check_operator_is_restricted():
+    pod = Rendered().one("Deployment")["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault"
+    for container in pod["containers"]:
+        context = container["securityContext"]
+        assert context["allowPrivilegeEscalation"] is False and context["readOnlyRootFilesystem"] is True
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            assert container[probe]["httpGet"]["port"] == "metrics"
+    assert not [volume for volume in pod["volumes"] if "hostPath" in volume]
+    assert pod["priorityClassName"] == "system-cluster-critical"
+
+
+def check_disruption_budget_needs_two():
+    assert Rendered().all("PodDisruptionBudget")
+    assert not Rendered("good/minimal.yaml").all("PodDisruptionBudget")
+    assert "priorityClassName" not in Rendered("good/minimal.yaml").one("Deployment")["spec"]["template"]["spec"]
+
+
+def check_agent():
+    rendered = Rendered()
+    pod = rendered.one("DaemonSet")["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+    assert container["securityContext"]["privileged"] is True
+    assert mounts["/var/lib/kubelet"]["mountPropagation"] == "Bidirectional"
+    assert mounts["/host"]["readOnly"] is True
+    assert {"operator": "Exists"} in pod["tolerations"]
+    assert {env["name"]: env["valueFrom"]["fieldRef"]["fieldPath"] for env in container["env"]}["NODE_NAME"] == "spec.nodeName"
+    driver = rendered.one("CSIDriver", "csi.paceline.dev")["spec"]
+    assert driver["attachRequired"] is False and driver["podInfoOnMount"] is True and driver["requiresRepublish"] is True
+    assert driver["volumeLifecycleModes"] == ["Ephemeral"] and driver["fsGroupPolicy"] == "None"
+    full = Rendered("good/full.yaml").one("DaemonSet")
+    assert "/data/kubelet" in {mount["mountPath"] for mount in full["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]}
+    assert "@sha256:0000" in full["spec"]["template"]["spec"]["containers"][0]["image"]
+    minimal = Rendered("good/minimal.yaml")
+    assert not minimal.all("DaemonSet") and not minimal.all("CSIDriver")
+    config = yaml.safe_load(minimal.one("ConfigMap")["data"]["config.yaml"])
+    assert config["webhook"]["stageVolume"] is False, "volumes of a driver that is not there"
+
+
+def check_webhook():
+    rendered = Rendered()
+    hook = rendered.one("MutatingWebhookConfiguration")["webhooks"][0]
+    assert hook["failurePolicy"] == "Ignore" and hook["sideEffects"] == "None" and hook["timeoutSeconds"] <= 5
+    assert hook["rules"] == [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"],
+                              "scope": "Namespaced"}]
+    excluded = hook["namespaceSelector"]["matchExpressions"][0]
+    assert excluded["operator"] == "NotIn" and {"kube-system", NAMESPACE} <= set(excluded["values"])
+    service = rendered.one("Service", hook["clientConfig"]["service"]["name"])
+    ports = {port["name"]: port for port in rendered.one("Deployment")["spec"]["template"]["spec"]["containers"][0]["ports"]}
+    assert service["spec"]["ports"][0]["targetPort"] in ports
+    config = yaml.safe_load(rendered.one("ConfigMap", "paceline-operator")["data"]["config.yaml"])["webhook"]
+    assert config["port"] == ports["webhook"]["containerPort"]
+    assert config["secret"] == rendered.one("Secret")["metadata"]["name"]
+    assert "data" not in rendered.one("Secret"), "an upgrade would take the certificate away"
+    assert config["configurations"] == [rendered.one("MutatingWebhookConfiguration")["metadata"]["name"]]
+    assert f"{service['metadata']['name']}.{NAMESPACE}.svc" in config["dnsNames"]
+
+
+def check_cert_manager():
+    rendered = Rendered("good/full.yaml")
+    certificate, issuer = rendered.one("Certificate"), rendered.one("Issuer")
+    assert certificate["spec"]["issuerRef"] == {"kind": "Issuer", "name": issuer["metadata"]["name"]}
+    annotations = rendered.one("MutatingWebhookConfiguration")["metadata"]["annotations"]
+    assert annotations["cert-manager.io/inject-ca-from"] == f"{NAMESPACE}/{certificate['metadata']['name']}"
+    assert not rendered.all("Secret")
+    config = yaml.safe_load(rendered.one("ConfigMap", "paceline-pl-operator")["data"]["config.yaml"])["webhook"]
+    pod = rendered.one("Deployment")["spec"]["template"]["spec"]
+    mounts = [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]]
+    assert os.path.dirname(config["certificateFile"]) in mounts and config["certificates"] == "files"
+    role = rendered.one("Role")
+    assert not [rule for rule in role["rules"] if "secrets" in rule["resources"]]
+
+
+def check_no_wildcards_and_no_secret_lists(values):
+    for role in Rendered(*values).all("ClusterRole") + Rendered(*values).all("Role"):
+        for rule in role.get("rules") or []:
+            name = role["metadata"]["name"]
+            assert "*" not in rule["apiGroups"] + rule["resources"] + rule["verbs"], name
+            if "secrets" in rule["resources"]:
+                assert rule.get("resourceNames") and not {"list", "watch", "create"} & set(rule["verbs"]), name
+
+
+def check_job_kinds_switch():
+    rendered = Rendered(settings=["jobKinds.ray=false"])
+    rules = rendered.one("ClusterRole", "paceline-operator-known-job-kinds")["rules"]
+    groups = {group for rule in rules for group in rule["apiGroups"]}
+    assert "ray.io" not in groups and "jobset.x-k8s.io" in groups
+    aggregate = rendered.one("ClusterRole", "paceline-operator-job-kinds")["aggregationRule"]
+    label = aggregate["clusterRoleSelectors"][0]["matchLabels"]
+    assert label.items() <= rendered.one("ClusterRole", "paceline-operator-known-job-kinds")["metadata"]["labels"].items()
+
+
+def check_monitoring():
+    default = {obj["kind"] for obj in Rendered().objects}
+    assert not default & {"ServiceMonitor", "PodMonitor", "PrometheusRule", "NetworkPolicy"}
+    full = Rendered("good/full.yaml")
+    assert full.one("ServiceMonitor")["metadata"]["labels"]["release"] == "prometheus"
+    assert full.one("PodMonitor") and full.one("PrometheusRule") and len(full.all("NetworkPolicy")) == 2
+    boards = [obj for obj in full.all("ConfigMap") if obj["metadata"]["labels"].get("grafana_dashboard") == "1"]
+    assert boards
+    for board in boards:
+        for text in board["data"].values():
+            content = json.loads(text)
+            assert content["uid"] and content["templating"]["list"][0]["type"] == "datasource"
+    # Without the monitoring CRDs the same values leave the monitors out instead of failing.
+    done = run_helm("template", "paceline", CHART, "--values", os.path.join(VALUES, "good/full.yaml"), "--kube-version", "1.34.0")
+    assert done.returncode == 0 and "ServiceMonitor" not in done.stdout, done.stderr
+
+
+def check_config_change_restarts_pods():
+    def checksum(*settings):
+        return Rendered(settings=settings).one("Deployment")["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
+    assert checksum() != checksum("operator.config.controllers.workers=5")
+    assert checksum() == checksum("operator.replicas=3")
+
+
+def check_releases_do_not_collide():
+    first, second = Rendered(), Rendered(release="other", namespace="other")
+    shared = ("CustomResourceDefinition", "CSIDriver")  # one per cluster by their nature
+    for obj in first.objects:
+        if obj["kind"] not in shared:
+            assert obj["metadata"]["name"] not in second.names(obj["kind"]), f"{obj['kind']} {obj['metadata']['name']}"
+
+
+def check_old_kubernetes_is_refused():
+    done = run_helm("template", "paceline", CHART, "--kube-version", "1.29.0")
+    assert done.returncode != 0 and "kubeVersion" in done.stderr, done.stderr
