@@ -1,0 +1,90 @@
+#include "operator/config.h"
+
+namespace paceline::operator_ {
+namespace {
+
+void AddCluster(ConfigSpec& spec, OperatorConfig& config) {
+  spec.Add("kubernetes.kubeconfig", &config.kubeconfig,
+           "Path of a kubeconfig. Empty: $KUBECONFIG, ~/.kube/config, then the pod's service account.");
+  spec.Add("kubernetes.context", &config.context, "Context of the kubeconfig. Empty: its current one.");
+  spec.Add("kubernetes.qps", &config.api_qps, "Requests per second to the API server; 0 for no limit.").Range(0, 1e6);
+  spec.Add("kubernetes.burst", &config.api_burst, "Requests that may go out at once.").Positive();
+  spec.Add("namespace", &config.ns, "Namespace of the operator: of its Lease and its webhook's Secret.")
+      .Env("POD_NAMESPACE");
+  spec.Add("identity", &config.identity, "Name in the Lease and in events. Empty: the host's name and a random part.")
+      .Env("POD_NAME");
+}
+
+void AddLeaderElection(ConfigSpec& spec, OperatorConfig& config) {
+  spec.Add("leaderElection.enabled", &config.leader_election,
+           "Elect a leader among the replicas. Switch off for one replica only.");
+  spec.Add("leaderElection.leaseName", &config.lease_name, "Name of the Lease.");
+  spec.Add("leaderElection.leaseDuration", &config.lease_duration, "A leader not heard of for so long is replaced.")
+      .Positive();
+  spec.Add("leaderElection.renewDeadline", &config.renew_deadline, "A leader that cannot renew for so long gives up.")
+      .Positive();
+  spec.Add("leaderElection.retryPeriod", &config.retry_period, "Between two tries to get or renew the Lease.")
+      .Positive();
+}
+
+void AddControllers(ConfigSpec& spec, OperatorConfig& config) {
+  spec.Add("controllers.workers", &config.workers, "Objects that each controller works on at the same time.")
+      .Range(1, 64);
+  spec.Add("controllers.resyncPeriod", &config.resync_period, "Every object is looked at again after so long.")
+      .Positive();
+  spec.Add("controllers.discoveryPeriod", &config.discovery_period,
+           "How often the API server is asked for job kinds that it did not have.")
+      .Positive();
+  spec.Add("controllers.agentSilenceLimit", &config.agent_silence_limit,
+           "A node's agent that reported nothing for so long counts as dead: no volumes are planned for its node.")
+      .Positive();
+  spec.Add("controllers.runHistoryLimit", &config.run_history_limit,
+           "Ended TrainingRuns to keep of each job that is not a TrainingJob (those say it in their spec).")
+      .Range(1, 1000);
+}
+
+void AddServers(ConfigSpec& spec, OperatorConfig& config) {
+  spec.Add("metrics.address", &config.metrics_address, "Address of /metrics, /healthz and /readyz.");
+  spec.Add("metrics.port", &config.metrics_port, "Port of /metrics, /healthz and /readyz; 0 picks a free one.")
+      .Range(0, 65535);
+  spec.Add("webhook.enabled", &config.webhook, "Serve the pod webhook.");
+  spec.Add("webhook.address", &config.webhook_address, "Address of the webhook.");
+  spec.Add("webhook.port", &config.webhook_port, "Port of the webhook; 0 picks a free one.").Range(0, 65535);
+  spec.Add("webhook.certificates", &config.webhook_certificates,
+           "self-managed: made by the operator, kept in a Secret. files: read from certificateFile and keyFile, as "
+           "cert-manager mounts them.")
+      .OneOf({"self-managed", "files"});
+  spec.Add("webhook.secret", &config.webhook_secret, "self-managed: the Secret, which must exist.");
+  spec.Add("webhook.configurations", &config.webhook_configurations,
+           "self-managed: the MutatingWebhookConfigurations that get the CA.");
+  spec.Add("webhook.dnsNames", &config.webhook_dns_names,
+           "self-managed: names in the certificate. Empty: those of the Service paceline-webhook in the namespace.");
+  spec.Add("webhook.ipAddresses", &config.webhook_ip_addresses, "self-managed: addresses in the certificate.");
+  spec.Add("webhook.certificateFile", &config.webhook_certificate_file, "files: PEM chain.");
+  spec.Add("webhook.keyFile", &config.webhook_key_file, "files: PEM key.");
+  spec.Add(
+      "webhook.stageVolume", &config.stage_volume,
+      "Give pods of training jobs the volume at /run/paceline, where every node that they may land on has an agent.");
+}
+
+}  // namespace
+
+ConfigSpec OperatorConfigSpec(OperatorConfig& config) {
+  ConfigSpec spec("paceline-operator", "Watches training jobs and tells where their startup time goes.");
+  AddCluster(spec, config);
+  AddLeaderElection(spec, config);
+  AddControllers(spec, config);
+  AddServers(spec, config);
+  spec.Add("log.level", &config.log_level, "Least level that is logged.");
+  spec.Add("log.format", &config.log_format, "text for people, json for collectors.");
+  spec.AddCheck([&config]() -> Status {
+    if (config.ns.empty()) return InvalidArgumentError("namespace: must not be empty");
+    if (config.webhook && config.webhook_certificates == "self-managed" && config.webhook_secret.empty()) {
+      return InvalidArgumentError("webhook.secret: must not be empty with webhook.certificates: self-managed");
+    }
+    return Status();
+  });
+  return spec;
+}
+
+}  // namespace paceline::operator_

@@ -1,0 +1,55 @@
+// Configuration of paceline-operator: the only reader of its flags, file and environment. The Helm chart's values name
+// the same keys.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/base/config.h"
+
+namespace paceline::operator_ {
+
+struct OperatorConfig {
+  std::string kubeconfig;  // empty: as kubectl looks for one, then in-cluster
+  std::string context;
+  double api_qps = 100;
+  int api_burst = 200;
+
+  std::string ns = "paceline-system";  // ours: Lease, Secret
+  std::string identity;                // in the Lease and in events; empty: host name and a random part
+
+  bool leader_election = true;
+  std::string lease_name = "paceline-operator";
+  Duration lease_duration = std::chrono::seconds(15);
+  Duration renew_deadline = std::chrono::seconds(10);
+  Duration retry_period = std::chrono::seconds(2);
+
+  int workers = 4;                                      // of each controller
+  Duration resync_period = std::chrono::hours(1);       // every object is looked at again
+  Duration discovery_period = std::chrono::minutes(1);  // for job kinds whose CRD is not there yet
+  Duration agent_silence_limit = std::chrono::minutes(11);
+  int64_t run_history_limit = 5;  // of foreign jobs
+
+  std::string metrics_address = "0.0.0.0";
+  int metrics_port = 8080;
+
+  bool webhook = true;
+  std::string webhook_address = "0.0.0.0";
+  int webhook_port = 9443;
+  std::string webhook_certificates = "self-managed";  // or "files"
+  std::string webhook_secret = "paceline-webhook-certificate";
+  std::vector<std::string> webhook_configurations = {"paceline"};
+  std::vector<std::string> webhook_dns_names;  // empty: of the Service "paceline-webhook" in our namespace
+  std::vector<std::string> webhook_ip_addresses;
+  std::string webhook_certificate_file = "/etc/paceline/webhook/tls.crt";
+  std::string webhook_key_file = "/etc/paceline/webhook/tls.key";
+  bool stage_volume = true;
+
+  LogLevel log_level = LogLevel::kInfo;
+  LogFormat log_format = LogFormat::kText;
+};
+
+// Describes the fields of `config`, which must outlive the result.
+ConfigSpec OperatorConfigSpec(OperatorConfig& config);
+
+}  // namespace paceline::operator_

@@ -1,0 +1,45 @@
+// What the agents say in NodePlan.status, decoded once for each change: which nodes have a live agent, and what stages
+// the pods on them have reached. Fed by the NodePlan cache's handler on every replica; read by the run reconciler and
+// the webhook. Thread-safe.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/mutex.h"
+#include "lib/kube/cache.h"
+#include "operator/training_run/worker_facts.h"
+
+namespace paceline::operator_ {
+
+class NodeReports {
+ public:
+  // `clock` must outlive the object.
+  explicit NodeReports(const Clock& clock) : clock_(clock) {}
+
+  // Returns the pods whose stages are new or different. A status that cannot be read counts as no report.
+  std::vector<kube::ObjectKey> See(const kube::CacheChange<kube::ObjectView>& change) EXCLUDES(mutex_);
+
+  // How long ago the agent of `node` was heard of, by our clock; empty when it never was. Clocks of nodes are not
+  // compared with ours, except for the first report after our start.
+  std::optional<Duration> Silence(std::string_view node) const EXCLUDES(mutex_);
+
+  // The markers of one pod; empty when none are reported.
+  std::vector<Marker> MarkersOf(std::string_view node, std::string_view pod_uid) const EXCLUDES(mutex_);
+
+ private:
+  struct Node {
+    std::optional<WallTime> heartbeat;                             // as the agent wrote it
+    WallTime heard;                                                // when it changed, by our clock
+    std::map<std::string, std::vector<Marker>, std::less<>> pods;  // by uid
+  };
+
+  const Clock& clock_;
+  mutable Mutex mutex_;
+  std::map<std::string, Node, std::less<>> nodes_ GUARDED_BY(mutex_);
+};
+
+}  // namespace paceline::operator_

@@ -1,0 +1,314 @@
+#include "operator/operator.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "lib/base/version.h"
+#include "lib/kube/controller.h"
+#include "lib/kube/events.h"
+#include "lib/kube/leader_election.h"
+#include "lib/kube/webhook.h"
+#include "lib/kube/webhook_certificates.h"
+#include "lib/net/http_server.h"
+#include "operator/node_plan/reconciler.h"
+#include "operator/training_job/reconciler.h"
+#include "operator/training_run/reconciler.h"
+#include "operator/watches.h"
+#include "operator/webhook/pod_webhook.h"
+
+namespace paceline::operator_ {
+namespace {
+
+constexpr Duration kShutdownGrace = std::chrono::seconds(10);
+constexpr std::string_view kWebhookPath = "/mutate-pods";
+
+std::string MakeIdentity(const OperatorConfig& config) {
+  if (!config.identity.empty()) return config.identity;
+  char host[256] = "paceline-operator";
+  ::gethostname(host, sizeof host - 1);
+  std::random_device random;
+  return fmt::format("{}_{:08x}", host, random());
+}
+
+kube::WebhookCertificateOptions CertificateOptions(const OperatorConfig& config) {
+  kube::WebhookCertificateOptions options;
+  options.ns = config.ns;
+  options.secret_name = config.webhook_secret;
+  options.configurations = config.webhook_configurations;
+  options.dns_names = config.webhook_dns_names;
+  if (options.dns_names.empty()) {
+    const std::string service = "paceline-webhook." + config.ns + ".svc";
+    options.dns_names = {service, service + ".cluster.local"};
+  }
+  options.ip_addresses = config.webhook_ip_addresses;
+  return options;
+}
+
+// The controllers, made once the watches have synced; they run while we lead.
+class Controllers {
+ public:
+  Controllers(const OperatorConfig& config, const OperatorEnvironment& env, const Watches& watches,
+              kube::EventRecorder& events)
+      : training_job_({watches.training_jobs(), watches.child_jobs(), watches.pods(), watches.services(), env.client,
+                       events, env.clock}),
+        training_run_({watches.catalog(), watches.child_jobs(), watches.pods(), watches.events(), watches.runs(),
+                       watches.reports(), watches.observed(), env.client, events, env.clock},
+                      {.history_limit = config.run_history_limit, .agent_silence_limit = config.agent_silence_limit}),
+        node_plan_({watches.nodes(), watches.pods(), watches.runs(), watches.plans(), watches.catalog(), env.client}),
+        training_jobs_({"trainingjob", config.workers}, training_job_, env.clock, env.log, env.metrics),
+        training_runs_({"trainingrun", config.workers}, training_run_, env.clock, env.log, env.metrics),
+        node_plans_({"nodeplan", config.workers}, node_plan_, env.clock, env.log, env.metrics) {}
+
+  Queues queues() { return {training_jobs_.queue(), training_runs_.queue(), node_plans_.queue()}; }
+
+  void Start() {
+    for (kube::Controller* controller : {&training_jobs_, &training_runs_, &node_plans_}) {
+      threads_.emplace_back([controller](std::stop_token stop) { controller->Run(std::move(stop)); });
+    }
+  }
+  void Stop() {
+    for (std::jthread& thread : threads_) thread.request_stop();
+    threads_.clear();
+  }
+
+ private:
+  TrainingJobReconciler training_job_;
+  TrainingRunReconciler training_run_;
+  NodePlanReconciler node_plan_;
+  kube::Controller training_jobs_, training_runs_, node_plans_;
+  std::vector<std::jthread> threads_;
+};
+
+class OperatorImpl final : public Operator {
+ public:
+  OperatorImpl(const OperatorConfig& config, const OperatorEnvironment& env)
+      : config_(config),
+        env_(env),
+        identity_(MakeIdentity(config)),
+        watches_({env.transport, env.clock, env.log, env.metrics}) {}
+
+  Status ServeMetrics() {
+    net::ServerOptions options;
+    options.address = config_.metrics_address;
+    options.port = static_cast<uint16_t>(config_.metrics_port);
+    options.threads = 2;
+    const auto text = [](int status, std::string body) {
+      net::ServerResponse response;
+      response.status = status;
+      response.body = std::move(body);
+      return response;
+    };
+    std::map<std::string, net::Handler> routes;
+    routes["/metrics"] = [this, text](const net::ServerRequest&, Deadline) {
+      net::ServerResponse response = text(200, env_.metrics.Render());
+      response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+      return response;
+    };
+    routes["/healthz"] = [text](const net::ServerRequest&, Deadline) { return text(200, "ok\n"); };
+    routes["/readyz"] = [this, text](const net::ServerRequest&, Deadline) {
+      return is_ready() ? text(200, "ok\n") : text(503, WhyNotReady() + "\n");
+    };
+    ASSIGN_OR_RETURN(metrics_server_,
+                     net::HttpServer::Start(options, std::move(routes), nullptr, env_.clock, env_.log));
+    return Status();
+  }
+
+  Status Run(std::stop_token stop) override {
+    const std::stop_callback forward(stop, [this] { stop_.request_stop(); });
+    Status result = RunUntilStopped();
+    Shutdown();
+    return result.code() == StatusCode::kCancelled ? Status() : result;
+  }
+
+  uint16_t metrics_port() const override { return metrics_server_->port(); }
+  uint16_t webhook_port() const override { return webhook_port_.load(); }
+  bool is_leading() const override { return is_leading_.load(); }
+  bool is_ready() const override { return WhyNotReady().empty(); }
+
+ private:
+  std::string WhyNotReady() const {
+    if (!watches_.HasSynced()) return "caches not synced";
+    if (config_.webhook && webhook_port_.load() == 0) return "webhook not served: no certificate yet";
+    return {};
+  }
+
+  Status RunUntilStopped() {
+    const std::stop_token stop = stop_.get_token();
+    if (config_.webhook) StartCertificates();
+    // Without the webhook's certificate the pods just miss their labels: nothing here waits for it.
+    RETURN_IF_ERROR(watches_.Start(stop));
+    env_.log.Info("caches synced", {{"pods", watches_.pods().size()}, {"nodes", watches_.nodes().size()}});
+
+    kube::EventRecorderOptions event_options;
+    event_options.controller = "paceline.dev/operator";
+    event_options.instance = identity_.substr(0, 128);
+    events_ = kube::EventRecorder::Start(event_options, env_.client, env_.clock, env_.log, env_.metrics);
+    controllers_ = std::make_unique<Controllers>(config_, env_, watches_, *events_);
+    pod_webhook_ =
+        std::make_unique<PodWebhook>(PodWebhookOptions{.adds_stage_volume = config_.stage_volume,
+                                                       .agent_silence_limit = config_.agent_silence_limit},
+                                     watches_.catalog(), watches_.nodes(), watches_.reports(), env_.client, env_.clock);
+    if (config_.webhook) threads_.emplace_back([this] { ServeWebhook(stop_.get_token()); });
+    threads_.emplace_back([this] { RunRounds(stop_.get_token()); });
+
+    if (!config_.leader_election) {
+      Lead();
+    } else {
+      RETURN_IF_ERROR(Elect());
+    }
+    WaitForStop(stop);
+    MutexLock lock(mutex_);
+    return lost_;
+  }
+
+  void StartCertificates() {
+    if (config_.webhook_certificates == "files") {
+      load_pair_ = kube::TlsPairFromFiles(config_.webhook_certificate_file, config_.webhook_key_file);
+      return;
+    }
+    certificates_ = kube::WebhookCertificates::Create(CertificateOptions(config_), env_.client, env_.clock, env_.log);
+    load_pair_ = [this] { return certificates_->Current(); };
+    threads_.emplace_back([this] { certificates_->Run([this] { return is_leading_.load(); }, stop_.get_token()); });
+  }
+
+  // Waits for the first certificate, then serves until Shutdown.
+  void ServeWebhook(std::stop_token stop) {
+    bool has_warned = false;
+    while (!stop.stop_requested()) {
+      const Status started = TryServeWebhook();
+      if (started.ok()) return;
+      if (!std::exchange(has_warned, true)) env_.log.Warn("webhook not served yet, retrying", {{"error", started}});
+      if (!env_.clock.SleepFor(std::chrono::seconds(1), stop)) return;
+    }
+  }
+
+  Status TryServeWebhook() {
+    ASSIGN_OR_RETURN(const net::TlsPair pair, load_pair_());
+    net::ServerOptions options;
+    options.address = config_.webhook_address;
+    options.port = static_cast<uint16_t>(config_.webhook_port);
+    auto tls = std::make_unique<net::ServerTls>();
+    tls->load = load_pair_;
+    std::map<std::string, net::Handler> routes;
+    const auto decide = [this](const kube::AdmissionRequest& request, Deadline deadline) {
+      return pod_webhook_->Handle(request, deadline);
+    };
+    routes[std::string(kWebhookPath)] =
+        kube::NewAdmissionHandler(std::string(kWebhookPath), decide, env_.clock, env_.log, env_.metrics);
+    ASSIGN_OR_RETURN(auto server,
+                     net::HttpServer::Start(options, std::move(routes), std::move(tls), env_.clock, env_.log));
+    webhook_port_.store(server->port());
+    env_.log.Info("webhook served", {{"port", static_cast<int>(server->port())}});
+    MutexLock lock(mutex_);
+    webhook_server_ = std::move(server);
+    return Status();
+  }
+
+  // Discovery of new job kinds, and the resync.
+  void RunRounds(std::stop_token stop) {
+    TimePoint resync = env_.clock.Now() + config_.resync_period;
+    while (env_.clock.SleepFor(config_.discovery_period, stop)) {
+      const Status found = watches_.Discover(Deadline::After(env_.clock, std::chrono::seconds(30)));
+      if (!found.ok()) env_.log.Debug("job kinds not looked for, retrying", {{"error", found}});
+      if (env_.clock.Now() < resync) continue;
+      resync = env_.clock.Now() + config_.resync_period;
+      watches_.Resync();
+    }
+  }
+
+  Status Elect() {
+    kube::LeaderElectionOptions options;
+    options.ns = config_.ns;
+    options.name = config_.lease_name;
+    options.identity = identity_;
+    options.lease_duration = config_.lease_duration;
+    options.renew_deadline = config_.renew_deadline;
+    options.retry_period = config_.retry_period;
+    kube::LeaderCallbacks callbacks;
+    callbacks.on_started_leading = [this] { Lead(); };
+    callbacks.on_lost = [this](const Status& why) {
+      env_.log.Error("lease lost, ending", {{"error", why}});
+      {
+        MutexLock lock(mutex_);
+        lost_ = AbortedError("lease lost: " + why.message());
+      }
+      is_leading_.store(false);
+      stop_.request_stop();
+    };
+    callbacks.on_new_leader = [this](const std::string& leader) { env_.log.Info("leader", {{"identity", leader}}); };
+    ASSIGN_OR_RETURN(elector_, kube::LeaderElector::Start(options, std::move(callbacks), env_.lease_client, env_.clock,
+                                                          env_.log, env_.metrics));
+    return Status();
+  }
+
+  void Lead() {
+    is_leading_.store(true);
+    controllers_->Start();
+    watches_.Feed(controllers_->queues());
+    env_.log.Info("leading", {{"identity", identity_}});
+  }
+
+  void WaitForStop(std::stop_token stop) {
+    while (env_.clock.SleepFor(std::chrono::hours(1), stop)) {
+    }
+  }
+
+  void Shutdown() {
+    stop_.request_stop();
+    if (elector_ != nullptr && !is_leading_.load()) elector_->Stop();  // it must not begin to lead now
+    if (controllers_ != nullptr) controllers_->Stop();
+    if (events_ != nullptr) {
+      const Status sent = events_->Stop(Deadline::After(env_.clock, std::chrono::seconds(5)));
+      if (!sent.ok()) env_.log.Warn("events not sent", {{"error", sent}});
+    }
+    if (elector_ != nullptr) elector_->Stop();  // frees the lease, now that nothing writes any more
+    is_leading_.store(false);
+    threads_.clear();  // each ends with stop_
+    std::unique_ptr<net::HttpServer> webhook;
+    {
+      MutexLock lock(mutex_);
+      webhook = std::move(webhook_server_);
+    }
+    if (webhook != nullptr) webhook->Shutdown(kShutdownGrace);
+    if (metrics_server_ != nullptr) metrics_server_->Shutdown(std::chrono::seconds(1));
+    watches_.Stop();
+    env_.log.Info("stopped");
+  }
+
+  const OperatorConfig config_;
+  const OperatorEnvironment env_;
+  const std::string identity_;
+  std::stop_source stop_;
+  std::atomic<bool> is_leading_{false};
+  std::atomic<uint16_t> webhook_port_{0};
+
+  Watches watches_;
+  std::unique_ptr<kube::EventRecorder> events_;
+  std::unique_ptr<Controllers> controllers_;
+  std::unique_ptr<PodWebhook> pod_webhook_;
+  std::unique_ptr<kube::WebhookCertificates> certificates_;
+  std::function<Result<net::TlsPair>()> load_pair_;
+  std::unique_ptr<kube::LeaderElector> elector_;
+  std::unique_ptr<net::HttpServer> metrics_server_;
+  std::vector<std::jthread> threads_;
+
+  Mutex mutex_;
+  std::unique_ptr<net::HttpServer> webhook_server_ GUARDED_BY(mutex_);
+  Status lost_ GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Operator>> Operator::Create(const OperatorConfig& config,
+                                                   const OperatorEnvironment& environment) {
+  environment.metrics.AddProcessMetrics(Version(), Revision());
+  auto made = std::make_unique<OperatorImpl>(config, environment);
+  RETURN_IF_ERROR(made->ServeMetrics());
+  return Result<std::unique_ptr<Operator>>(std::move(made));
+}
+
+}  // namespace paceline::operator_

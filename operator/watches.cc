@@ -1,0 +1,274 @@
+#include "operator/watches.h"
+
+#include <fmt/format.h>
+
+#include "lib/base/check.h"
+#include "operator/resources.h"
+#include "operator/training_run/reconciler.h"
+
+namespace paceline::operator_ {
+namespace {
+
+constexpr Duration kSyncLogPeriod = std::chrono::seconds(15);
+constexpr Duration kDiscoverTimeout = std::chrono::seconds(10);
+
+kube::ReflectorOptions Options(const kube::Resource& resource) {
+  kube::ReflectorOptions options;
+  options.resource = resource;
+  return options;
+}
+
+kube::ReflectorOptions JsonOptions(const kube::Resource& resource) {
+  kube::ReflectorOptions options = Options(resource);
+  options.preferred_encoding = kube::Encoding::kJson;
+  return options;
+}
+
+kube::ReflectorOptions Selecting(kube::ReflectorOptions options, std::string_view label, std::string_view value) {
+  options.label_selector = fmt::format("{}={}", label, value);
+  return options;
+}
+
+kube::ReflectorOptions PodEvents() {
+  kube::ReflectorOptions options = Options(kube::kCoreEvents);
+  options.field_selector = "involvedObject.kind=Pod";
+  return options;
+}
+
+bool IsTrainingJob(const api::JobKind& kind) { return kind.group == api::kGroup; }
+
+}  // namespace
+
+Watches::Watches(kube::CacheEnvironment environment)
+    : env_(environment),
+      reports_(env_.clock),
+      observed_(env_.clock),
+      child_jobs_(Selecting(Options(kube::kJobs), api::kJobKindLabel, api::kTrainingJobKind.kind), env_,
+                  {kube::LabelIndex<kube::JobView>(std::string(api::kJobUidLabel))}),
+      services_(Selecting(JsonOptions(kube::kServices), kManagedByLabel, kManagedByValue), env_,
+                {kube::LabelIndex<kube::ObjectView>(std::string(api::kJobUidLabel))}),
+      pods_(Options(kube::kPods), env_, PodIndexes()),
+      events_(PodEvents(), env_, {EventPodIndex()}),
+      runs_(JsonOptions(kTrainingRuns), env_, {kube::OwnerIndex<kube::ObjectView>()}),
+      nodes_(Options(kube::kNodes), env_),
+      plans_(JsonOptions(kNodePlans), env_) {
+  AddHandlers();
+}
+
+Watches::~Watches() { Stop(); }
+
+void Watches::AddHandlers() {
+  child_jobs_.AddHandler([this](const auto& change) { WakeOwner(change.meta()); });
+  services_.AddHandler([this](const auto& change) { WakeOwner(change.meta()); });
+  pods_.AddHandler([this](const auto& change) { OnPod(change); });
+  events_.AddHandler([this](const kube::CacheChange<kube::EventView>& change) {
+    if (change.after == nullptr || queues_.load() == nullptr) return;
+    const auto& object = change.after->involved_object;
+    const auto pod = pods_.store().Get(object.ns, object.name);
+    if (pod != nullptr && pod->meta.uid == object.uid) WakeJobsOf(*pod, kube::Priority::kNormal);
+  });
+  runs_.AddHandler([this](const auto& change) {
+    if (change.after == nullptr) WakeOwner(change.meta());  // a run deleted by hand comes back
+  });
+  nodes_.AddHandler([this](const auto& change) {
+    const Queues* queues = queues_.load();
+    if (queues != nullptr && change.before == nullptr) queues->node_plans.Add(change.meta().Key());
+  });
+  plans_.AddHandler([this](const kube::CacheChange<kube::ObjectView>& change) {
+    const std::vector<kube::ObjectKey> pods = reports_.See(change);
+    const Queues* queues = queues_.load();
+    if (queues == nullptr) return;
+    if (change.after == nullptr) queues->node_plans.Add(change.meta().Key());
+    for (const kube::ObjectKey& key : pods) {
+      if (const auto pod = pods_.store().Get(key)) WakeJobsOf(*pod, kube::Priority::kNormal);
+    }
+  });
+}
+
+void Watches::WakeJob(const JobKey& key, kube::Priority priority) {
+  const Queues* queues = queues_.load();
+  if (queues == nullptr) return;
+  if (IsTrainingJob(*key.kind)) queues->training_jobs.Add({key.ns, key.name}, priority);
+  queues->training_runs.Add(key.ToObjectKey(), priority);
+}
+
+void Watches::WakeOwner(const kube::ObjectMeta& meta) {
+  const kube::OwnerReference* owner = meta.Controller();
+  if (owner == nullptr) return;
+  const api::JobKind* kind = api::FindJobKind(owner->api_version, owner->kind);
+  if (kind != nullptr) WakeJob({kind, meta.ns.str(), owner->name.str()}, kube::Priority::kNormal);
+}
+
+void Watches::OnJob(const api::JobKind& kind, const kube::CacheChange<kube::ObjectView>& change) {
+  const kube::ObjectMeta& meta = change.meta();
+  const bool is_ours = IsTrainingJob(kind) || MayBeEnabled(meta);
+  if (is_ours) observed_.SeeJob(change);
+  // A job that is enabled by its pod template alone is woken up by its pods; when its own status changes, its runs are.
+  if (is_ours || !runs_.store().ListBy(kRunOwnerIndex, meta.uid).empty()) {
+    WakeJob({&kind, meta.ns.str(), meta.name.str()}, kube::Priority::kNormal);
+  }
+}
+
+void Watches::WakeJobsOf(const kube::PodView& pod, kube::Priority priority) {
+  for (const JobKey& key : catalog_.JobsOf(pod)) {
+    const JobObject job = IsTrainingJob(*key.kind) ? nullptr : catalog_.Find(key);
+    if (IsTrainingJob(*key.kind) || MayBeEnabled(pod.meta) || (job != nullptr && MayBeEnabled(job->meta)))
+      WakeJob(key, priority);
+  }
+}
+
+void Watches::OnPod(const kube::CacheChange<kube::PodView>& change) {
+  observed_.SeePod(change);
+  const Queues* queues = queues_.load();
+  if (queues == nullptr) return;
+  const kube::PodView& pod = change.after != nullptr ? *change.after : *change.before;
+  WakeJobsOf(pod, kube::Priority::kNormal);
+  const bool came = change.after != nullptr && (change.before == nullptr || change.before->spec.node_name.empty());
+  const bool went = change.after == nullptr || IsFinished(*change.after);
+  if ((came || went) && !pod.spec.node_name.empty() && !catalog_.JobsOf(pod).empty()) {
+    queues->node_plans.Add({"", pod.spec.node_name.str()});
+  }
+}
+
+Result<bool> Watches::TryKind(const api::JobKind& kind, Deadline deadline) {
+  for (const std::string_view version : kind.versions) {
+    const kube::Resource resource{std::string(kind.group), std::string(version), std::string(kind.plural),
+                                  std::string(kind.kind), true};
+    ASSIGN_OR_RETURN(const bool is_served, IsServed(env_.transport, resource, deadline));
+    if (!is_served) continue;
+    auto cache = std::make_unique<kube::ObjectCache>(
+        JsonOptions(resource), env_,
+        std::vector<kube::CacheIndex<kube::ObjectView>>{PodSelectorIndex(kind), kube::OwnerIndex<kube::ObjectView>()});
+    cache->AddHandler([this, &kind](const auto& change) { OnJob(kind, change); });
+    kube::ObjectCache& started = *cache;
+    {
+      MutexLock lock(mutex_);
+      if (is_stopped_) return CancelledError("the watches are being stopped");
+      job_caches_.emplace_back(&kind, std::move(cache));
+    }
+    catalog_.Add(kind, resource, started.store());
+    started.Start();
+    env_.log.Info("job kind found", {{"kind", kind.kind}, {"group", kind.group}, {"version", version}});
+    return true;
+  }
+  return false;
+}
+
+Status Watches::Discover(Deadline deadline) {
+  Status first;
+  for (const api::JobKind& kind : api::JobKinds()) {
+    if (catalog_.Has(kind)) continue;
+    const Result<bool> found = TryKind(kind, deadline);
+    if (found.ok()) continue;
+    if (first.ok()) first = found.status();
+    if (found.status().code() == StatusCode::kPermissionDenied && forbidden_.insert(&kind).second) {
+      env_.log.Warn("job kind may not be read, skipped",
+                    {{"kind", kind.kind}, {"group", kind.group}, {"error", found.status()}});
+    }
+  }
+  return first;
+}
+
+Status Watches::Start(std::stop_token stop) {
+  child_jobs_.Start();
+  services_.Start();
+  pods_.Start();
+  events_.Start();
+  runs_.Start();
+  nodes_.Start();
+  plans_.Start();
+  const api::JobKind& training_job = api::JobKinds().front();
+  while (!stop.stop_requested()) {
+    const Status discovered = Discover(Deadline::After(env_.clock, kDiscoverTimeout));
+    const bool may_go_on = discovered.ok() || discovered.code() == StatusCode::kPermissionDenied;
+    if (may_go_on && catalog_.Has(training_job)) break;
+    env_.log.Warn("job kinds not known yet, retrying",
+                  {{"error", discovered.ok() ? NotFoundError("the CRD of TrainingJob is not installed") : discovered}});
+    if (!env_.clock.SleepFor(std::chrono::seconds(2), stop)) break;
+  }
+  const auto wait = [&](const auto& cache) -> Status {
+    while (true) {
+      const Status synced = cache.WaitForSync(Deadline::After(env_.clock, kSyncLogPeriod), stop);
+      if (synced.code() != StatusCode::kDeadlineExceeded) return synced;
+      env_.log.Warn("first list not complete yet, waiting", {{"error", synced}});
+    }
+  };
+  RETURN_IF_ERROR(wait(child_jobs_));
+  RETURN_IF_ERROR(wait(services_));
+  RETURN_IF_ERROR(wait(pods_));
+  RETURN_IF_ERROR(wait(events_));
+  RETURN_IF_ERROR(wait(runs_));
+  RETURN_IF_ERROR(wait(nodes_));
+  RETURN_IF_ERROR(wait(plans_));
+  for (const kube::ObjectCache* cache : JobCaches()) RETURN_IF_ERROR(wait(*cache));
+  return stop.stop_requested() ? CancelledError("asked to stop") : Status();
+}
+
+void Watches::Stop() {
+  queues_.store(nullptr);
+  std::vector<kube::ObjectCache*> caches;
+  {
+    MutexLock lock(mutex_);
+    is_stopped_ = true;
+    for (auto& [kind, cache] : job_caches_) caches.push_back(cache.get());
+  }
+  for (kube::ObjectCache* cache : caches) cache->Stop();
+  plans_.Stop();
+  nodes_.Stop();
+  runs_.Stop();
+  events_.Stop();
+  pods_.Stop();
+  services_.Stop();
+  child_jobs_.Stop();
+}
+
+std::vector<const kube::ObjectCache*> Watches::JobCaches() const {
+  MutexLock lock(mutex_);
+  std::vector<const kube::ObjectCache*> caches;
+  for (const auto& [kind, cache] : job_caches_) caches.push_back(cache.get());
+  return caches;
+}
+
+const kube::Store<kube::ObjectView>& Watches::training_jobs() const {
+  const JobStore* store = catalog_.StoreOf(api::kGroup, api::kTrainingJobKind.kind);
+  CHECK(store != nullptr);
+  return *store;
+}
+
+bool Watches::HasSynced() const {
+  if (!catalog_.Has(api::JobKinds().front())) return false;
+  for (const kube::ObjectCache* cache : JobCaches()) {
+    if (!cache->HasSynced()) return false;
+  }
+  return child_jobs_.HasSynced() && services_.HasSynced() && pods_.HasSynced() && events_.HasSynced() &&
+         runs_.HasSynced() && nodes_.HasSynced() && plans_.HasSynced();
+}
+
+void Watches::Feed(const Queues& queues) {
+  CHECK(owned_queues_ == nullptr);
+  owned_queues_ = std::make_unique<Queues>(queues);
+  queues_.store(owned_queues_.get());
+  Resync();
+}
+
+void Watches::Resync() {
+  const Queues* queues = queues_.load();
+  if (queues == nullptr) return;
+  std::vector<std::pair<const api::JobKind*, const kube::ObjectCache*>> caches;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [kind, cache] : job_caches_) caches.emplace_back(kind, cache.get());
+  }
+  for (const auto& [kind, cache] : caches) {
+    for (const JobObject& job : cache->store().List()) {
+      if (IsTrainingJob(*kind) || MayBeEnabled(job->meta))
+        WakeJob({kind, job->meta.ns.str(), job->meta.name.str()}, kube::Priority::kLow);
+    }
+  }
+  for (const auto& pod : pods_.store().List()) {
+    if (MayBeEnabled(pod->meta)) WakeJobsOf(*pod, kube::Priority::kLow);
+  }
+  for (const auto& node : nodes_.store().List()) queues->node_plans.Add(node->meta.Key(), kube::Priority::kLow);
+}
+
+}  // namespace paceline::operator_

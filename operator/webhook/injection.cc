@@ -1,0 +1,130 @@
+#include "operator/webhook/injection.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "lib/api/names.h"
+
+namespace paceline::operator_ {
+namespace {
+
+using Json = nlohmann::json;
+
+// A key as one step of a JSON pointer.
+std::string Escape(std::string_view key) {
+  std::string out;
+  for (const char c : key) {
+    if (c == '~') {
+      out += "~0";
+    } else if (c == '/') {
+      out += "~1";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+void Add(Json& patch, const std::string& path, Json value) {
+  patch.push_back({{"op", "add"}, {"path", path}, {"value", std::move(value)}});
+}
+
+const Json* Field(const Json& object, const char* name) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(name);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+// Adds what is missing to the map at `path`, whose present value is `map` (null: not there).
+void AddToMap(Json& patch, const std::string& path, const Json* map, const Json& additions) {
+  if (map != nullptr && !map->is_object()) return;
+  if (map == nullptr) {
+    Add(patch, path, additions);
+    return;
+  }
+  for (const auto& [key, value] : additions.items()) {
+    if (!map->contains(key)) Add(patch, path + "/" + Escape(key), value);
+  }
+}
+
+bool HasEntry(const Json& list, const char* key, std::string_view value) {
+  return std::any_of(list.begin(), list.end(), [&](const Json& entry) {
+    const Json* field = Field(entry, key);
+    return field != nullptr && field->is_string() && field->get_ref<const std::string&>() == value;
+  });
+}
+
+// Appends to the list at `path` the entries whose `key` is not in it yet.
+void AddToList(Json& patch, const std::string& path, const Json* list, const char* key,
+               const std::vector<Json>& additions) {
+  if (list != nullptr && !list->is_array()) return;
+  std::vector<Json> missing;
+  for (const Json& addition : additions) {
+    if (list == nullptr || !HasEntry(*list, key, addition[key].get_ref<const std::string&>()))
+      missing.push_back(addition);
+  }
+  if (missing.empty()) return;
+  if (list == nullptr) {
+    Add(patch, path, Json(missing));
+    return;
+  }
+  for (Json& entry : missing) Add(patch, path + "/-", std::move(entry));
+}
+
+Json StageMount() { return {{"name", kStageVolumeName}, {"mountPath", kStageMountPath}}; }
+
+Json StageVolumeSource() {
+  // In memory: a line now and then, gone with the pod, and never in the way of the disk.
+  return {{"name", kStageVolumeName},
+          {"csi",
+           {{"driver", api::kCsiDriver},
+            {"volumeAttributes", {{"type", "scratch"}, {"medium", "Memory"}, {"size", "1Mi"}}}}}};
+}
+
+void PatchContainers(Json& patch, const Json& spec, const char* list_name, const std::vector<Json>& env,
+                     StageVolume stage_volume) {
+  const Json* containers = Field(spec, list_name);
+  if (containers == nullptr || !containers->is_array()) return;
+  for (size_t i = 0; i < containers->size(); ++i) {
+    const Json& container = (*containers)[i];
+    if (!container.is_object()) continue;
+    const std::string path = std::string("/spec/") + list_name + "/" + std::to_string(i);
+    AddToList(patch, path + "/env", Field(container, "env"), "name", env);
+    if (stage_volume == StageVolume::kAdd) {
+      AddToList(patch, path + "/volumeMounts", Field(container, "volumeMounts"), "mountPath", {StageMount()});
+    }
+  }
+}
+
+}  // namespace
+
+Json InjectionPatch(const Json& pod, const RunIdentity& identity, StageVolume stage_volume) {
+  Json patch = Json::array();
+  const Json* meta = Field(pod, "metadata");
+  const Json* spec = Field(pod, "spec");
+  if (meta == nullptr || !meta->is_object() || spec == nullptr || !spec->is_object()) return patch;
+
+  // A second call (reinvocation) keeps to what the first one decided: its annotation tells the operator what is there.
+  if (const Json* annotations = Field(*meta, "annotations"); annotations != nullptr && annotations->is_object()) {
+    if (const auto mark = annotations->find(std::string(api::kInjectedAnnotation));
+        mark != annotations->end() && mark->is_string()) {
+      const bool has_stage = mark->get_ref<const std::string&>().find("stage") != std::string::npos;
+      stage_volume = has_stage ? StageVolume::kAdd : StageVolume::kSkip;
+    }
+  }
+  AddToMap(patch, "/metadata/labels", Field(*meta, "labels"), IdentityLabels(identity));
+  const std::string mark = stage_volume == StageVolume::kAdd ? "identity,stage" : "identity";
+  AddToMap(patch, "/metadata/annotations", Field(*meta, "annotations"), {{api::kInjectedAnnotation, mark}});
+
+  std::vector<Json> env = IdentityEnv(identity);
+  PatchContainers(patch, *spec, "initContainers", env, StageVolume::kSkip);
+  if (stage_volume == StageVolume::kAdd)
+    env.push_back(EnvValue("PACELINE_STAGE_FILE", std::string(kStageMountPath) + "/stage"));
+  PatchContainers(patch, *spec, "containers", env, stage_volume);
+  if (stage_volume == StageVolume::kAdd) {
+    AddToList(patch, "/spec/volumes", Field(*spec, "volumes"), "name", {StageVolumeSource()});
+  }
+  return patch;
+}
+
+}  // namespace paceline::operator_

@@ -1,0 +1,25 @@
+// What the webhook adds to a pod of a training job, as JSON patch operations: labels and environment that name its run,
+// and the stage volume. Only ever adds: nothing that the pod has is changed, and a pod that has everything gets no
+// patch, so that running twice, or after another webhook, does no harm. Pure.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "operator/run_identity.h"
+
+namespace paceline::operator_ {
+
+// The volume through which the code inside tells its stages: docs/formats/stage-marker.md. The agent knows it by this
+// name.
+inline constexpr std::string_view kStageVolumeName = "paceline-stage";
+inline constexpr std::string_view kStageMountPath = "/run/paceline";
+
+enum class StageVolume { kAdd, kSkip };
+
+// The operations (an array, empty when there is nothing to add) that bring `pod` to where it should be. A container
+// that mounts something at /run/paceline already keeps it. `pod` may be malformed: what is not an object or a list
+// where Kubernetes has one is left alone.
+nlohmann::json InjectionPatch(const nlohmann::json& pod, const RunIdentity& identity, StageVolume stage_volume);
+
+}  // namespace paceline::operator_

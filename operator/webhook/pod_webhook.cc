@@ -1,0 +1,117 @@
+#include "operator/webhook/pod_webhook.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "lib/api/annotations.h"
+#include "lib/api/names.h"
+#include "operator/run_identity.h"
+#include "operator/webhook/injection.h"
+#include "operator/webhook/placement.h"
+
+namespace paceline::operator_ {
+namespace {
+
+using Json = nlohmann::json;
+
+// Owners between a pod and its job that are read only to follow the chain up.
+const kube::Resource kStatefulSets{"apps", "v1", "statefulsets", "StatefulSet", true};
+const kube::Resource kRayClusters{"ray.io", "v1", "rayclusters", "RayCluster", true};
+const kube::Resource kJobSets{"jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", true};
+
+kube::OwnerLookup MakeLookup(const JobCatalog& catalog, kube::Reader& server, Duration timeout, const Clock& clock) {
+  kube::CacheLookup cache = [&catalog](const kube::Resource& resource,
+                                       const kube::ObjectKey& key) -> std::shared_ptr<const Json> {
+    const JobStore* store = catalog.StoreOf(resource.group, resource.kind);
+    const JobObject object = store == nullptr ? nullptr : store->Get(key);
+    if (object == nullptr) return nullptr;
+    auto body = object->Body();
+    return body.ok() ? std::make_shared<const Json>(*std::move(body)) : nullptr;
+  };
+  kube::ResourceOfKind resources = [&catalog](std::string_view group,
+                                              std::string_view kind) -> std::optional<kube::Resource> {
+    if (auto known = catalog.ResourceOf(group, kind)) return known;
+    for (const kube::Resource* resource : {&kube::kPods, &kube::kJobs, &kStatefulSets, &kRayClusters, &kJobSets}) {
+      if (resource->group == group && resource->kind == kind) return *resource;
+    }
+    return std::nullopt;
+  };
+  return kube::CacheThenServer(std::move(cache), server, std::move(resources), timeout, clock);
+}
+
+std::map<std::string, std::string> AnnotationsOf(const Json& object) {
+  std::map<std::string, std::string> out;
+  const auto meta = object.find("metadata");
+  if (meta == object.end() || !meta->is_object()) return out;
+  const auto annotations = meta->find("annotations");
+  if (annotations == meta->end() || !annotations->is_object()) return out;
+  for (const auto& [key, value] : annotations->items()) {
+    if (value.is_string()) out.emplace(key, value.get<std::string>());
+  }
+  return out;
+}
+
+RunIdentity ToRunIdentity(const api::JobIdentity& identity) {
+  return {
+      std::string(identity.kind->kind), identity.name, identity.uid, identity.gang, identity.generation, identity.rank};
+}
+
+}  // namespace
+
+PodWebhook::PodWebhook(const PodWebhookOptions& options, const JobCatalog& catalog,
+                       const kube::Store<kube::NodeView>& nodes, const NodeReports& reports, kube::Reader& server,
+                       const Clock& clock)
+    : options_(options),
+      catalog_(catalog),
+      nodes_(nodes),
+      reports_(reports),
+      clock_(clock),
+      lookup_(MakeLookup(catalog, server, options.owner_lookup_timeout, clock)) {}
+
+std::optional<PodWebhook::Found> PodWebhook::Identify(const kube::AdmissionRequest& request, Deadline deadline) const {
+  const Json& pod = *request.object;
+  const kube::OwnerChain chain = kube::WalkOwners(pod, request.ns, lookup_, deadline);
+  // The highest owner of a known kind: a JobSet above its Job.
+  for (auto step = chain.steps.rbegin(); step != chain.steps.rend(); ++step) {
+    if (step->object == nullptr) continue;
+    const std::string api_version = step->object->value("apiVersion", "");
+    if (api::FindJobKind(api_version, step->reference.kind) == nullptr) continue;
+    api::PodView view = api::MakePodView(pod);
+    view.ns = request.ns;
+    const Result<api::JobIdentity> identity = api::IdentifyPod(view, *step->object);
+    if (!identity.ok()) return std::nullopt;
+    Found found{ToRunIdentity(*identity), {}};
+    if (identity->kind->group == api::kGroup) return found;
+    api::AnnotatedSettings settings = api::ParseAnnotations(AnnotationsOf(*step->object), AnnotationsOf(pod));
+    // Launchers and heads are the job's own business.
+    if (!settings.is_enabled || !identity->carries_rank) return std::nullopt;
+    found.errors = std::move(settings.errors);
+    return found;
+  }
+  return std::nullopt;
+}
+
+Result<kube::AdmissionResponse> PodWebhook::Handle(const kube::AdmissionRequest& request, Deadline deadline) const {
+  kube::AdmissionResponse response;
+  if (request.operation != "CREATE" || request.kind != "Pod" || !request.object->is_object()) return response;
+  const std::optional<Found> found = Identify(request, deadline);
+  if (!found) return response;
+  for (const api::FieldError& error : found->errors) response.warnings.push_back("paceline: " + error.ToString());
+
+  StageVolume stage_volume = StageVolume::kSkip;
+  if (options_.adds_stage_volume) {
+    const std::string why = WhyNoVolume(
+        *request.object, nodes_.List(), [this](std::string_view node) { return reports_.Silence(node); },
+        options_.agent_silence_limit);
+    if (why.empty()) {
+      stage_volume = StageVolume::kAdd;
+    } else {
+      response.warnings.push_back("paceline: no stage volume: " + why);
+    }
+  }
+  Json patch = InjectionPatch(*request.object, found->identity, stage_volume);
+  if (!patch.empty()) response.patch = std::make_shared<const Json>(std::move(patch));
+  return response;
+}
+
+}  // namespace paceline::operator_
