@@ -117,10 +117,13 @@ void ReadTextMap(ReadContext& context, const Json& value, TextMap& out) {
 }
 
 void RejectUnknown(ReadContext& context, const Json& object, const std::vector<std::string_view>& known) {
+  const std::string& here = context.errors.path.text();
+  if (here == "metadata") return;  // Kubernetes' own, of which we read a part
   for (auto it = object.begin(); it != object.end(); ++it) {
     bool is_known = false;
     for (std::string_view name : known) is_known = is_known || name == it.key();
-    if (is_known) continue;
+    const bool is_type = here.empty() && (it.key() == "apiVersion" || it.key() == "kind");
+    if (is_known || is_type) continue;
     FieldPath::Scope scope(context.errors.path, it.key());
     const std::string_view nearest = NearestName(it.key(), known);
     context.errors.Add(nearest.empty() ? "unknown field" : "unknown field; did you mean " + std::string(nearest) + "?");

@@ -67,10 +67,9 @@ class StructSchemaBuilder {
   template <typename M>
   void Field(std::string_view name, M T::*member, const FieldSpec& spec) {
     OrderedJson schema = ValueSchema<M>(spec);
-    if (spec.defaulted) {
-      // An object whose fields have defaults of their own needs a default too, or theirs would not appear.
-      schema["default"] = kIsStruct<M> ? OrderedJson::object() : OrderedJson(WriteValue(spec, T{}.*member));
-    }
+    // Objects too are written out, not {}: the API server applies CEL rules to a default before it fills the default
+    // in.
+    if (spec.defaulted) schema["default"] = OrderedJson(WriteValue(spec, T{}.*member));
     Add(name, spec, std::move(schema));
   }
 
