@@ -122,7 +122,8 @@ add_binaries() { # rootfs file...
   for folder in bin lib lib64; do [ -e "$rootfs/$folder" ] || ln -s "usr/$folder" "$rootfs/$folder"; done
   for file; do
     install -m 755 "$file" "$rootfs/usr/bin/"
-    { ldd "$file" 2>/dev/null || true; } | grep -o '/[^ ]*' | while read -r library; do
+    # A static program has none.
+    { ldd "$file" 2>/dev/null | grep -o '/[^ ]*' || true; } | while read -r library; do
       [ -e "$rootfs$library" ] || install -D "$(readlink -f "$library")" "$rootfs$library"
     done
   done

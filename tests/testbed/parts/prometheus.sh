@@ -1,6 +1,7 @@
 # Part "prometheus": Debian's Prometheus and Alertmanager in the hub. Scrapes the API server, pods with the annotation
-# prometheus.io/scrape: "true" (and prometheus.io/port, /path), and what STATE/prometheus/targets/*.yaml names; reads rules
-# from STATE/prometheus/rules/*.yaml. "scripts/testbed restart prometheus" makes it read new rules.
+# prometheus.io/scrape: "true" (and prometheus.io/port, /path, /scheme), and what STATE/prometheus/targets/*.yaml names; reads
+# rules from STATE/prometheus/rules/*.yaml. "scripts/testbed restart prometheus" makes it read new rules.
+# Debian builds Prometheus without service discovery of Kubernetes: discover-pods writes a target file in its place.
 # shellcheck shell=bash
 
 PARTS+=(prometheus)
@@ -29,21 +30,6 @@ YAML
   scheme: https
   tls_config: {ca_file: $PKI/ca.crt, cert_file: $PKI/admin.crt, key_file: $PKI/admin.key}
   static_configs: [{targets: ["$HUB_IP:6443"]}]
-- job_name: pods
-  kubernetes_sd_configs: [{role: pod, kubeconfig_file: $PKI/admin.kubeconfig}]
-  relabel_configs:
-  - {source_labels: [__meta_kubernetes_pod_annotation_prometheus_io_scrape], regex: "true", action: keep}
-  - {source_labels: [__meta_kubernetes_pod_phase], regex: "Pending|Succeeded|Failed", action: drop}
-  - {source_labels: [__meta_kubernetes_pod_annotation_prometheus_io_path], regex: (.+), target_label: __metrics_path__}
-  - {source_labels: [__meta_kubernetes_pod_annotation_prometheus_io_scheme], regex: (.+), target_label: __scheme__}
-  - source_labels: [__meta_kubernetes_pod_ip, __meta_kubernetes_pod_annotation_prometheus_io_port]
-    regex: (.+);(.+)
-    replacement: \$1:\$2
-    target_label: __address__
-  # One target per pod, not one per declared port.
-  - {source_labels: [__meta_kubernetes_namespace], target_label: namespace}
-  - {source_labels: [__meta_kubernetes_pod_name], target_label: pod}
-  - {source_labels: [__meta_kubernetes_pod_node_name], target_label: node}
 YAML
 }
 
@@ -51,12 +37,14 @@ prometheus_answers() { curl -sf --max-time 2 "http://$HUB_IP:$1/-/ready"; }
 
 part_prometheus_up() {
   local folder=$STATE/prometheus
-  is_running prometheus && is_running alertmanager && return
   write_prometheus_config
   is_running alertmanager || start_process alertmanager prometheus-alertmanager --config.file="$folder/alertmanager.yml" \
     --storage.path="$folder/alertmanager" --web.listen-address="$HUB_IP:9093" --cluster.listen-address=
   is_running prometheus || start_process prometheus prometheus --config.file="$folder/prometheus.yml" --storage.tsdb.path="$folder/data" \
     --web.listen-address="$HUB_IP:9090" --web.enable-lifecycle --storage.tsdb.retention.time=1d
+  if is_running kube-apiserver && ! is_running discover-pods; then
+    start_process discover-pods /usr/bin/python3 "$BED_SOURCE/discover-pods.py" "https://$HUB_IP:6443" "$PKI" "$folder/targets/pods.json"
+  fi
   wait_until 60 "Prometheus" "$LOGS/prometheus.log" prometheus_answers 9090
   wait_until 60 "Alertmanager" "$LOGS/alertmanager.log" prometheus_answers 9093
 }

@@ -110,8 +110,10 @@ def pod_to_machine():
         server.listen()
         server.settimeout(30)
         host, port = server.getsockname()
-        exec_in("web", "sh", "-c", f"nc -w 3 {host} {port} </dev/null || true")
-        server.accept()[0].close()
+        client = ["kubectl", "-n", NAMESPACE, "exec", "web", "--", "nc", "-w", "20", host, str(port)]
+        with subprocess.Popen(client, stdin=subprocess.DEVNULL) as process:
+            server.accept()[0].close()
+            process.wait(timeout=30)
 
 
 @check("RBAC refuses a service account without a role")
