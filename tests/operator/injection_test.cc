@@ -1,0 +1,98 @@
+#include "operator/webhook/injection.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace paceline::operator_ {
+namespace {
+
+using Json = nlohmann::json;
+
+RunIdentity Identity() { return {"JobSet", "llama", "u1", "", 2, 5}; }
+
+Json Pod(std::string_view text) { return Json::parse(text); }
+
+std::string EnvOf(const Json& container, std::string_view name) {
+  for (const Json& entry : container["env"]) {
+    if (entry["name"] == name) return entry.value("value", "(field)");
+  }
+  return "(absent)";
+}
+
+TEST(InjectionPatch, NamesTheRunAndGivesTheStageVolume) {
+  const Json pod =
+      Pod(R"({"metadata":{},"spec":{"initContainers":[{"name":"setup"}],"containers":[{"name":"main"}]}})");
+  const Json after = pod.patch(InjectionPatch(pod, Identity(), StageVolume::kAdd));
+  const Json& labels = after["metadata"]["labels"];
+  EXPECT_EQ(labels["paceline.dev/run"], Identity().Run());
+  EXPECT_EQ(labels["paceline.dev/rank"], "5");
+  EXPECT_EQ(labels["paceline.dev/generation"], "2");
+  EXPECT_EQ(after["metadata"]["annotations"]["paceline.dev/injected"], "identity,stage");
+  const Json& main = after["spec"]["containers"][0];
+  EXPECT_EQ(EnvOf(main, "PACELINE_RUN"), Identity().Run());
+  EXPECT_EQ(EnvOf(main, "PACELINE_NODE"), "(field)");
+  EXPECT_EQ(EnvOf(main, "PACELINE_STAGE_FILE"), "/run/paceline/stage");
+  EXPECT_EQ(main["volumeMounts"][0]["mountPath"], "/run/paceline");
+  EXPECT_EQ(after["spec"]["volumes"][0]["csi"]["driver"], "csi.paceline.dev");
+  EXPECT_EQ(EnvOf(after["spec"]["initContainers"][0], "PACELINE_JOB"), "llama");
+  EXPECT_FALSE(after["spec"]["initContainers"][0].contains("volumeMounts"));
+}
+
+TEST(InjectionPatch, IsEmptyTheSecondTime) {
+  const Json pod = Pod(R"({"metadata":{"labels":{"a":"b"}},"spec":{"volumes":[{"name":"v"}],"containers":[
+      {"name":"main","env":[{"name":"X","value":"1"}],"volumeMounts":[{"name":"v","mountPath":"/v"}]},{"name":"side"}]}})");
+  for (const StageVolume volume : {StageVolume::kAdd, StageVolume::kSkip}) {
+    const Json once = pod.patch(InjectionPatch(pod, Identity(), volume));
+    EXPECT_EQ(InjectionPatch(once, Identity(), volume), Json::array());
+    // The nodes changed in between: what the first call decided stays.
+    const StageVolume other = volume == StageVolume::kAdd ? StageVolume::kSkip : StageVolume::kAdd;
+    EXPECT_EQ(InjectionPatch(once, Identity(), other), Json::array());
+  }
+}
+
+TEST(InjectionPatch, ChangesNothingThatIsThere) {
+  const Json pod = Pod(R"({"metadata":{"labels":{"paceline.dev/run":"mine","keep":"me"},"annotations":{"note":"x"}},
+      "spec":{"volumes":[{"name":"own","emptyDir":{}}],"containers":[{"name":"main",
+      "env":[{"name":"PACELINE_RUN","value":"mine"}],"volumeMounts":[{"name":"own","mountPath":"/run/paceline"}]}]}})");
+  const Json patch = InjectionPatch(pod, Identity(), StageVolume::kAdd);
+  for (const Json& operation : patch) EXPECT_EQ(operation["op"], "add");
+  const Json after = pod.patch(patch);
+  EXPECT_EQ(after["metadata"]["labels"]["paceline.dev/run"], "mine");
+  EXPECT_EQ(after["metadata"]["labels"]["keep"], "me");
+  const Json& main = after["spec"]["containers"][0];
+  EXPECT_EQ(main["env"][0], pod["spec"]["containers"][0]["env"][0]);
+  EXPECT_EQ(EnvOf(main, "PACELINE_RUN"), "mine");
+  EXPECT_EQ(main["volumeMounts"], pod["spec"]["containers"][0]["volumeMounts"]);
+  EXPECT_EQ(after["spec"]["volumes"][0], pod["spec"]["volumes"][0]);
+}
+
+TEST(InjectionPatch, LeavesMalformedPodsAlone) {
+  const std::string pods[] = {
+      "null",
+      "[]",
+      R"("pod")",
+      "{}",
+      R"({"metadata":[],"spec":{}})",
+      R"({"metadata":{},"spec":[]})",
+      R"({"metadata":{"labels":[],"annotations":7},"spec":{"containers":"x","volumes":{}}})",
+      R"({"metadata":{},"spec":{"containers":[1,null,{"env":{},"volumeMounts":"no"},{"env":[1,{"name":3},{}]}]}})",
+      R"({"metadata":{"annotations":{"paceline.dev/injected":5}},"spec":{"containers":[]}})"};
+  for (const std::string& text : pods) {
+    const Json pod = Json::parse(text);
+    const Json patch = InjectionPatch(pod, Identity(), StageVolume::kAdd);
+    EXPECT_TRUE(patch.is_array()) << text;
+    for (const Json& operation : patch) EXPECT_EQ(operation["op"], "add") << text;
+    EXPECT_NO_THROW(pod.patch(patch)) << text << " " << patch.dump();
+  }
+}
+
+TEST(RunIdentity, LeavesOutANameThatIsNoLabelValue) {
+  RunIdentity identity = Identity();
+  identity.job_name = std::string(80, 'a');
+  EXPECT_EQ(IdentityLabels(identity).count("paceline.dev/job-name"), 0u);
+  for (const auto& [key, value] : IdentityLabels(identity)) EXPECT_LE(value.size(), 63u) << key;
+}
+
+}  // namespace
+}  // namespace paceline::operator_

@@ -1,0 +1,419 @@
+// The whole operator against the fake API server: what a user's objects become. The test plays kubelet, the scheduler
+// and the Job controller.
+#include "operator/operator.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "lib/api/names.h"
+#include "lib/kube/rest_client.h"
+#include "operator/names.h"
+#include "operator/resources.h"
+#include "tests/fakes/api_server.h"
+#include "tests/fakes/capture_log.h"
+
+namespace paceline::operator_ {
+namespace {
+
+using kube::Json;
+using kube::ObjectKey;
+using std::chrono::seconds;
+
+const kube::Resource kJobSets{"jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", true};
+
+// One running operator with connections of its own.
+class Replica {
+ public:
+  Replica(fakes::ApiServer& server, const Clock& clock, Logger& log, const OperatorConfig& config)
+      : transport_(server.Connect()),
+        lease_transport_(server.Connect()),
+        metrics_(MetricsRegistry::Create()),
+        client_(kube::NewRestClient(*transport_, clock)),
+        lease_client_(kube::NewRestClient(*lease_transport_, clock)) {
+    auto made = Operator::Create(config, {*transport_, *client_, *lease_client_, clock, log, *metrics_});
+    EXPECT_TRUE(made.ok()) << made.status().ToString();
+    if (!made.ok()) return;
+    operator_ = std::move(*made);
+    thread_ = std::jthread([this](std::stop_token stop) { result_ = operator_->Run(stop); });
+  }
+  ~Replica() { Stop(); }
+  Status Stop() {
+    if (thread_.joinable()) {
+      thread_.request_stop();
+      thread_.join();
+    }
+    return result_;
+  }
+  const Operator& get() const { return *operator_; }
+
+ private:
+  std::unique_ptr<net::HttpTransport> transport_, lease_transport_;
+  std::unique_ptr<MetricsRegistry> metrics_;
+  std::unique_ptr<kube::Client> client_, lease_client_;
+  std::unique_ptr<Operator> operator_;
+  Status result_;
+  std::jthread thread_;
+};
+
+class OperatorTest : public ::testing::Test {
+ protected:
+  OperatorTest() : server_(clock_) {
+    for (const kube::Resource& resource : {kTrainingJobs, kTrainingRuns, kNodePlans}) server_.AddResource(resource);
+    config_.leader_election = false;
+    config_.webhook = false;
+    config_.metrics_address = "127.0.0.1";
+    config_.metrics_port = 0;
+    config_.ns = "default";
+  }
+
+  std::unique_ptr<Replica> Start() { return std::make_unique<Replica>(server_, clock_, *log_, config_); }
+
+  ::testing::AssertionResult Eventually(const std::function<bool()>& is_met) {
+    const Deadline deadline = Deadline::After(clock_, seconds(20));
+    while (!is_met()) {
+      if (deadline.Expired(clock_)) return ::testing::AssertionFailure() << "not within 20 s";
+      clock_.SleepFor(std::chrono::milliseconds(10), {});
+    }
+    return ::testing::AssertionSuccess();
+  }
+
+  Json TrainingJob(const std::string& name, Json spec = Json::object()) {
+    Json object = {
+        {"apiVersion", api::kApiVersion},
+        {"kind", "TrainingJob"},
+        {"metadata", {{"name", name}, {"namespace", "team"}, {"creationTimestamp", FormatRfc3339(clock_.WallNow())}}},
+        {"spec",
+         {{"workers", 2},
+          {"template", {{"spec", {{"containers", Json::array({{{"name", "main"}, {"image", "x"}}})}}}}}}}};
+    object["spec"].update(spec);
+    return server_.Put(kTrainingJobs, object);
+  }
+
+  Json Get(const kube::Resource& resource, const std::string& name, const std::string& ns = "team") {
+    const Result<Json> found = server_.Find(resource, {ns, name});
+    return found.ok() ? *found : Json();
+  }
+  bool Exists(const kube::Resource& resource, const std::string& name) {
+    return server_.Find(resource, {"team", name}).ok();
+  }
+
+  static std::string Condition(const Json& object, std::string_view type, const char* field = "status") {
+    if (!object.contains("/status/conditions"_json_pointer)) return "";
+    for (const Json& condition : object["status"]["conditions"]) {
+      if (condition["type"] == type) return condition.value(field, "");
+    }
+    return "";
+  }
+  static std::string Phase(const Json& object) { return object.value("/status/phase"_json_pointer, ""); }
+
+  // Plays the Job controller: pods of an Indexed Job.
+  Json MakePod(const Json& job, int index) {
+    Json pod = job["spec"]["template"];
+    pod["apiVersion"] = "v1";
+    pod["kind"] = "Pod";
+    pod["metadata"]["name"] = job["metadata"]["name"].get<std::string>() + "-" + std::to_string(index) + "-abcde";
+    pod["metadata"]["namespace"] = "team";
+    pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] = std::to_string(index);
+    pod["metadata"]["labels"]["batch.kubernetes.io/controller-uid"] = job["metadata"]["uid"];
+    pod["metadata"]["ownerReferences"] = Json::array({{{"apiVersion", "batch/v1"},
+                                                       {"kind", "Job"},
+                                                       {"name", job["metadata"]["name"]},
+                                                       {"uid", job["metadata"]["uid"]},
+                                                       {"controller", true}}});
+    pod["status"] = {{"phase", "Pending"}};
+    return server_.Put(kube::kPods, pod);
+  }
+  void SetStatus(const kube::Resource& resource, const std::string& name, const Json& status) {
+    Json object = Get(resource, name);
+    object["status"].update(status);
+    object["metadata"].erase("resourceVersion");
+    server_.Put(resource, object);
+  }
+  void RunPod(const std::string& name, const std::string& node) {
+    Json pod = Get(kube::kPods, name);
+    pod["metadata"].erase("resourceVersion");
+    pod["spec"]["nodeName"] = node;
+    const std::string now = FormatRfc3339(clock_.WallNow());
+    pod["status"] = {
+        {"phase", "Running"},
+        {"conditions", Json::array({{{"type", "PodScheduled"}, {"status", "True"}, {"lastTransitionTime", now}}})},
+        {"containerStatuses",
+         Json::array({{{"name", "main"}, {"ready", true}, {"state", {{"running", {{"startedAt", now}}}}}}})}};
+    server_.Put(kube::kPods, pod);
+  }
+  void EndPod(const std::string& name, int exit_code) {
+    const std::string now = FormatRfc3339(clock_.WallNow());
+    SetStatus(
+        kube::kPods, name,
+        {{"phase", exit_code == 0 ? "Succeeded" : "Failed"},
+         {"containerStatuses",
+          Json::array(
+              {{{"name", "main"},
+                {"state", {{"terminated", {{"exitCode", exit_code}, {"startedAt", now}, {"finishedAt", now}}}}}}})}});
+  }
+  void EndJob(const std::string& name, const char* condition) {
+    const std::string now = FormatRfc3339(clock_.WallNow());
+    SetStatus(kube::kJobs, name,
+              {{"conditions", Json::array({{{"type", condition}, {"status", "True"}, {"lastTransitionTime", now}}})}});
+  }
+  std::string RunNameOf(const Json& job, int generation = 0) {
+    return RunName(job["metadata"]["name"].get<std::string>(), job["metadata"]["uid"].get<std::string>(), generation);
+  }
+  std::string EventNotes(std::string_view reason) {
+    std::string notes;
+    for (const Json& event : server_.All(kube::kEvents)) {
+      if (event.value("reason", "") == reason) notes += event.value("note", "") + "\n";
+    }
+    return notes;
+  }
+
+  RealClock clock_;
+  std::unique_ptr<Logger> log_ = Logger::Discard();
+  fakes::ApiServer server_;
+  OperatorConfig config_;
+};
+
+TEST_F(OperatorTest, ATrainingJobGoesFromCreationToComplete) {
+  const auto replica = Start();
+  const Json job = TrainingJob("llama");
+  ASSERT_TRUE(Eventually([&] { return Exists(kube::kJobs, "llama-g0"); }));
+  const Json child = Get(kube::kJobs, "llama-g0");
+  EXPECT_EQ(child["spec"]["completions"], 2);
+  EXPECT_EQ(child["spec"]["parallelism"], 2);
+  EXPECT_EQ(child["spec"]["completionMode"], "Indexed");
+  EXPECT_EQ(child["spec"]["template"]["spec"]["subdomain"], "llama");
+  std::map<std::string, std::string> env;
+  for (const Json& entry : child["spec"]["template"]["spec"]["containers"][0]["env"])
+    env[entry["name"]] = entry.value("value", "(field)");
+  EXPECT_EQ(env["MASTER_ADDR"], "llama-g0-0.llama");
+  EXPECT_EQ(env["WORLD_SIZE"], "2");
+  EXPECT_EQ(env["NODE_RANK"], "(field)");
+  EXPECT_EQ(env["PACELINE_RUN"], RunNameOf(job));
+  const Json service = Get(kube::kServices, "llama");
+  EXPECT_EQ(service["spec"]["clusterIP"], "None");
+  EXPECT_EQ(service["spec"]["publishNotReadyAddresses"], true);
+  ASSERT_TRUE(Eventually([&] { return Phase(Get(kTrainingRuns, RunNameOf(job))) == "Pending"; }));
+
+  for (int index : {0, 1}) RunPod(MakePod(child, index)["metadata"]["name"], "n" + std::to_string(index));
+  // Without a stage volume nobody can see steps: it runs when its containers do.
+  ASSERT_TRUE(Eventually([&] { return Phase(Get(kTrainingRuns, RunNameOf(job))) == "Running"; }));
+  ASSERT_TRUE(Eventually([&] { return Phase(Get(kTrainingJobs, "llama")) == "Running"; }));
+  const Json run = Get(kTrainingRuns, RunNameOf(job));
+  EXPECT_EQ(run["spec"]["workers"], 2);
+  EXPECT_EQ(run["status"]["workers"].size(), 2u);
+  EXPECT_EQ(Condition(run, "FirstStepSeen", "reason"), "NotVisible");
+  EXPECT_EQ(run["metadata"]["ownerReferences"][0]["uid"], job["metadata"]["uid"]);
+
+  for (int index : {0, 1}) EndPod("llama-g0-" + std::to_string(index) + "-abcde", 0);
+  EndJob("llama-g0", "Complete");
+  ASSERT_TRUE(Eventually([&] { return Phase(Get(kTrainingJobs, "llama")) == "Complete"; }));
+  ASSERT_TRUE(Eventually([&] { return Phase(Get(kTrainingRuns, RunNameOf(job))) == "Succeeded"; }));
+}
+
+TEST_F(OperatorTest, AFailedWorkerStartsTheGangAgainAsTheNextGeneration) {
+  const auto replica = Start();
+  const Json job = TrainingJob("llama", {{"restartPolicy", {{"mode", "OnFailure"}, {"maxRestarts", 1}}}});
+  ASSERT_TRUE(Eventually([&] { return Exists(kube::kJobs, "llama-g0"); }));
+  RunPod(MakePod(Get(kube::kJobs, "llama-g0"), 0)["metadata"]["name"], "n1");
+  EndPod("llama-g0-0-abcde", 3);
+  EndJob("llama-g0", "Failed");
+  ASSERT_TRUE(
+      Eventually([&] { return Condition(Get(kTrainingJobs, "llama"), "Restarting", "reason") == "ContainerFailed"; }));
+  ASSERT_TRUE(Eventually([&] { return Exists(kube::kJobs, "llama-g1"); }));
+  ASSERT_TRUE(Eventually([&] { return Phase(Get(kTrainingRuns, RunNameOf(job))) == "Failed"; }));
+  EXPECT_NE(Condition(Get(kTrainingRuns, RunNameOf(job)), "Failed", "message").find("exit code 3"), std::string::npos);
+  ASSERT_TRUE(Eventually([&] { return Exists(kTrainingRuns, RunNameOf(job, 1)); }));
+  EndJob("llama-g1", "Failed");
+  ASSERT_TRUE(Eventually([&] { return Phase(Get(kTrainingJobs, "llama")) == "Failed"; }));
+  EXPECT_EQ(Get(kTrainingJobs, "llama")["status"]["restarts"], 1);
+  EXPECT_FALSE(Exists(kube::kJobs, "llama-g2"));
+}
+
+TEST_F(OperatorTest, AForeignServiceOfTheSameNameIsLeftAlone) {
+  server_.Put(kube::kServices, {{"apiVersion", "v1"},
+                                {"kind", "Service"},
+                                {"metadata", {{"name", "llama"}, {"namespace", "team"}}},
+                                {"spec", {{"clusterIP", "10.0.0.7"}}}});
+  const auto replica = Start();
+  TrainingJob("llama");
+  ASSERT_TRUE(Eventually(
+      [&] { return Condition(Get(kTrainingJobs, "llama"), "ConfigurationValid", "reason") == "NameConflict"; }));
+  EXPECT_EQ(Get(kube::kServices, "llama")["spec"]["clusterIP"], "10.0.0.7");
+  EXPECT_FALSE(Exists(kube::kJobs, "llama-g0"));
+  ASSERT_TRUE(Eventually([&] { return EventNotes("NameConflict").find("another name") != std::string::npos; }));
+}
+
+TEST_F(OperatorTest, AJobThatAnOlderCrdLetInIsToldWhatIsWrong) {
+  const auto replica = Start();
+  TrainingJob("bad", {{"workers", "two"}});
+  ASSERT_TRUE(Eventually([&] { return Condition(Get(kTrainingJobs, "bad"), "ConfigurationValid") == "False"; }));
+  EXPECT_NE(Condition(Get(kTrainingJobs, "bad"), "ConfigurationValid", "message").find("spec.workers"),
+            std::string::npos);
+  ASSERT_TRUE(Eventually([&] { return EventNotes("InvalidSpec").find("spec.workers") != std::string::npos; }));
+  TrainingJob("none", {{"workers", 0}});
+  ASSERT_TRUE(Eventually(
+      [&] { return Condition(Get(kTrainingJobs, "none"), "ConfigurationValid", "reason") == "InvalidSpec"; }));
+  EXPECT_FALSE(Exists(kube::kJobs, "none-g0"));
+}
+
+TEST_F(OperatorTest, WhatTheServerRefusesBecomesACondition) {
+  server_.Inject({.method = "POST", .target_part = "/jobs", .times = 1, .status = 422});
+  const auto replica = Start();
+  TrainingJob("llama");
+  ASSERT_TRUE(Eventually(
+      [&] { return Condition(Get(kTrainingJobs, "llama"), "ConfigurationValid", "reason") == "JobRejected"; }));
+}
+
+TEST_F(OperatorTest, MakesNothingTwiceOverRestartsAndLostAnswers) {
+  TrainingJob("llama");
+  server_.Inject({.method = "POST", .times = 2, .status = 0, .is_carried_out = true});
+  for (int round = 0; round < 5; ++round) {
+    const auto replica = Start();
+    ASSERT_TRUE(Eventually([&] { return replica->get().is_ready(); }));
+    if (round % 2 == 1) server_.DropWatches(fakes::WatchEnd::kBroken);
+    if (round % 2 == 0) server_.Compact();
+    replica->Stop();
+  }
+  const auto last = Start();
+  ASSERT_TRUE(Eventually([&] {
+    return Exists(kube::kJobs, "llama-g0") && Exists(kube::kServices, "llama") &&
+           server_.All(kTrainingRuns).size() == 1;
+  }));
+  EXPECT_EQ(server_.All(kube::kJobs).size(), 1u);
+  EXPECT_EQ(server_.All(kube::kServices).size(), 1u);
+}
+
+TEST_F(OperatorTest, AnEnabledForeignJobGetsARunAndAnOrdinaryOneDoesNot) {
+  const auto replica = Start();
+  const auto indexed_job = [&](const char* name, Json annotations) {
+    return server_.Put(
+        kube::kJobs,
+        {{"apiVersion", "batch/v1"},
+         {"kind", "Job"},
+         {"metadata", {{"name", name}, {"namespace", "team"}, {"annotations", annotations}}},
+         {"spec",
+          {{"completions", 2},
+           {"parallelism", 2},
+           {"completionMode", "Indexed"},
+           {"template",
+            {{"metadata", Json::object()}, {"spec", {{"containers", Json::array({{{"name", "main"}}})}}}}}}}});
+  };
+  const Json enabled = indexed_job("enabled", {{"paceline.dev/enabled", "true"}});
+  const Json plain = indexed_job("plain", Json::object());
+  const Json bad = indexed_job(
+      "bad", {{"paceline.dev/enabled", "true"}, {"paceline.dev/trace", "perhaps"}, {"paceline.dev/no-such", "1"}});
+  for (const Json& job : {enabled, plain, bad}) RunPod(MakePod(job, 0)["metadata"]["name"], "n1");
+  ASSERT_TRUE(Eventually([&] { return Phase(Get(kTrainingRuns, RunNameOf(enabled))) == "Starting"; }));
+  EXPECT_EQ(Get(kTrainingRuns, RunNameOf(enabled))["spec"]["job"]["kind"], "Job");
+  ASSERT_TRUE(
+      Eventually([&] { return Condition(Get(kTrainingRuns, RunNameOf(bad)), "ConfigurationValid") == "False"; }));
+  EXPECT_NE(Condition(Get(kTrainingRuns, RunNameOf(bad)), "ConfigurationValid", "message").find("paceline.dev/trace"),
+            std::string::npos);
+  ASSERT_TRUE(Eventually([&] { return EventNotes("InvalidAnnotation").find("no-such") != std::string::npos; }));
+  EXPECT_FALSE(Exists(kTrainingRuns, RunNameOf(plain)));
+}
+
+TEST_F(OperatorTest, AKindWhoseCrdComesLaterIsFound) {
+  config_.discovery_period = std::chrono::milliseconds(50);
+  const auto replica = Start();
+  ASSERT_TRUE(Eventually([&] { return replica->get().is_ready(); }));
+  server_.AddResource(kJobSets);
+  const Json set = server_.Put(
+      kJobSets,
+      {{"apiVersion", "jobset.x-k8s.io/v1alpha2"},
+       {"kind", "JobSet"},
+       {"metadata", {{"name", "set"}, {"namespace", "team"}, {"annotations", {{"paceline.dev/enabled", "true"}}}}},
+       {"spec",
+        {{"replicatedJobs",
+          Json::array({{{"name", "workers"}, {"replicas", 1}, {"template", {{"spec", {{"parallelism", 2}}}}}}})}}}});
+  ASSERT_TRUE(Eventually([&] { return Exists(kTrainingRuns, RunNameOf(set)); }));
+  EXPECT_EQ(Get(kTrainingRuns, RunNameOf(set))["spec"]["workers"], 2);
+}
+
+TEST_F(OperatorTest, EveryNodeHasAPlanThatNamesItsJobs) {
+  server_.Put(kube::kNodes, {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", "n1"}}}});
+  const auto replica = Start();
+  ASSERT_TRUE(Eventually([&] { return !Get(kNodePlans, "n1", "").is_null(); }));
+  EXPECT_EQ(Get(kNodePlans, "n1", "")["metadata"]["ownerReferences"][0]["kind"], "Node");
+  const Json job = TrainingJob("llama");
+  ASSERT_TRUE(Eventually([&] { return Exists(kube::kJobs, "llama-g0"); }));
+  RunPod(MakePod(Get(kube::kJobs, "llama-g0"), 0)["metadata"]["name"], "n1");
+  ASSERT_TRUE(Eventually(
+      [&] { return Get(kNodePlans, "n1", "").value("/spec/jobs/0/run"_json_pointer, "") == RunNameOf(job); }));
+  EndPod("llama-g0-0-abcde", 0);
+  ASSERT_TRUE(Eventually([&] { return !Get(kNodePlans, "n1", "").contains("/spec/jobs/0"_json_pointer); }));
+}
+
+TEST_F(OperatorTest, ReadsTheFirstStepFromTheAgentsReport) {
+  server_.Put(kube::kNodes, {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", "n1"}}}});
+  const auto replica = Start();
+  const Json job = TrainingJob("llama", {{"workers", 1}});
+  ASSERT_TRUE(Eventually([&] { return Exists(kube::kJobs, "llama-g0"); }));
+  Json pod = MakePod(Get(kube::kJobs, "llama-g0"), 0);
+  pod["metadata"]["annotations"]["paceline.dev/injected"] = "identity,stage";
+  pod["metadata"].erase("resourceVersion");
+  server_.Put(kube::kPods, pod);
+  RunPod(pod["metadata"]["name"], "n1");
+  ASSERT_TRUE(Eventually([&] { return Phase(Get(kTrainingRuns, RunNameOf(job))) == "Starting"; }));
+  ASSERT_TRUE(Eventually([&] { return !Get(kNodePlans, "n1", "").is_null(); }));
+  Json plan = Get(kNodePlans, "n1", "");
+  plan["metadata"].erase("resourceVersion");
+  const WallTime step = clock_.WallNow() + seconds(2);
+  plan["status"] = {
+      {"heartbeat", FormatRfc3339(clock_.WallNow())},
+      {"pods", Json::array({{{"uid", pod["metadata"]["uid"]},
+                             {"namespace", "team"},
+                             {"name", pod["metadata"]["name"]},
+                             {"stages", Json::array({{{"name", "first_step"}, {"at", FormatRfc3339Micro(step)}}})}}})}};
+  server_.Put(kNodePlans, plan);
+  ASSERT_TRUE(Eventually([&] { return Phase(Get(kTrainingRuns, RunNameOf(job))) == "Running"; }));
+  const Json run = Get(kTrainingRuns, RunNameOf(job));
+  EXPECT_EQ(Condition(run, "FirstStepSeen"), "True");
+  double sum = 0;
+  for (const Json& stage : run["status"]["workers"][0]["stages"]) {
+    sum += ToSeconds(*ParseRfc3339(stage["end"].get<std::string>()) - *ParseRfc3339(stage["start"].get<std::string>()));
+  }
+  EXPECT_NEAR(sum, run["status"]["wallSeconds"].get<double>(), 0.001);
+}
+
+TEST_F(OperatorTest, OneOfTwoReplicasLeadsAndTheOtherTakesOver) {
+  config_.leader_election = true;
+  config_.retry_period = std::chrono::milliseconds(100);
+  config_.renew_deadline = seconds(1);
+  config_.lease_duration = seconds(2);
+  auto a = Start();
+  ASSERT_TRUE(Eventually([&] { return a->get().is_leading(); }));
+  auto b = Start();
+  ASSERT_TRUE(Eventually([&] { return b->get().is_ready(); }));
+  EXPECT_FALSE(b->get().is_leading());
+  EXPECT_TRUE(a->Stop().ok());
+  ASSERT_TRUE(Eventually([&] { return b->get().is_leading(); }));
+  TrainingJob("llama");
+  ASSERT_TRUE(Eventually([&] { return Exists(kube::kJobs, "llama-g0"); }));
+}
+
+TEST_F(OperatorTest, KeepsTheLastEndedRuns) {
+  const auto replica = Start();
+  const Json job =
+      TrainingJob("llama", {{"runHistoryLimit", 1}, {"restartPolicy", {{"mode", "OnFailure"}, {"maxRestarts", 2}}}});
+  for (int generation = 0; generation < 2; ++generation) {
+    const std::string child = "llama-g" + std::to_string(generation);
+    ASSERT_TRUE(
+        Eventually([&] { return Exists(kube::kJobs, child) && Exists(kTrainingRuns, RunNameOf(job, generation)); }));
+    Json failed = Get(kube::kJobs, child);
+    failed["metadata"].erase("resourceVersion");
+    failed["status"] = {
+        {"conditions",
+         Json::array({{{"type", "Failed"},
+                       {"status", "True"},
+                       {"lastTransitionTime", FormatRfc3339(clock_.WallNow() - std::chrono::minutes(10))}}})}};
+    server_.Put(kube::kJobs, failed);
+  }
+  ASSERT_TRUE(Eventually([&] { return !Exists(kTrainingRuns, RunNameOf(job, 0)); }));
+  EXPECT_TRUE(Exists(kTrainingRuns, RunNameOf(job, 1)));
+}
+
+}  // namespace
+}  // namespace paceline::operator_

@@ -1,0 +1,240 @@
+#include "operator/training_run/run_status.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lib/api/codec.h"
+#include "tests/operator/pod_builder.h"
+
+namespace paceline::operator_ {
+namespace {
+
+using api::RunPhase;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+WorkerInput Stepped(int rank, int64_t started_ms, int64_t step_ms) {
+  WorkerInput worker;
+  const std::string name = "w" + std::to_string(rank);
+  worker.pod = PodBuilder(name).On("node-" + std::to_string(rank), AtMs(400)).Started(AtMs(started_ms)).Build();
+  worker.events = {ScheduledEvent(AtMs(410)),
+                   KubeletEvent("Pulled", "Container image \"x\" already present on machine", AtMs(900)),
+                   KubeletEvent("Started", "", AtMs(started_ms + 20))};
+  if (step_ms > 0) worker.markers = {{"first_step", AtMs(step_ms)}};
+  worker.rank = rank;
+  return worker;
+}
+
+RunInput Input(std::vector<WorkerInput> workers, int64_t now_ms = 60'000) {
+  RunInput input;
+  input.spec.workers = static_cast<int64_t>(workers.size());
+  input.start = SecondMoment(AtMs(0), std::nullopt, StageSource::kPodCondition);
+  input.workers = std::move(workers);
+  input.now = AtMs(now_ms);
+  return input;
+}
+
+const api::Stage* Find(const api::TrainingRunStatus& status, StageName name) {
+  for (const api::Stage& stage : status.stages) {
+    if (stage.name == name) return &stage;
+  }
+  return nullptr;
+}
+
+const api::Condition& Condition(const api::TrainingRunStatus& status, std::string_view type) {
+  const api::Condition* found = api::FindCondition(status.conditions, type);
+  static const api::Condition kNone;
+  EXPECT_NE(found, nullptr) << type;
+  return found == nullptr ? kNone : *found;
+}
+
+TEST(ComputeRunStatus, EachWorkersStagesAddUpToItsWallTime) {
+  const api::TrainingRunStatus status = ComputeRunStatus(Input({Stepped(0, 2100, 5000), Stepped(1, 3300, 5400)}));
+  EXPECT_EQ(status.phase, RunPhase::kRunning);
+  ASSERT_EQ(status.workers.size(), 2u);
+  for (const api::WorkerTimes& worker : status.workers) {
+    Duration sum{};
+    for (const api::WorkerStage& stage : worker.stages) sum += *stage.end - *stage.start;
+    EXPECT_EQ(sum, AtMs(worker.rank == 0 ? 5000 : 5400) - AtMs(0)) << worker.pod;
+  }
+  EXPECT_DOUBLE_EQ(*status.wall_seconds, 5.4);
+  EXPECT_EQ(status.first_step_at, AtMs(5400));
+  const api::Stage* start = Find(status, StageName::kContainerStart);
+  ASSERT_NE(start, nullptr);
+  EXPECT_EQ(start->workers, 2);
+  EXPECT_EQ(start->slowest_pod, "w1");
+  EXPECT_EQ(start->slowest_node, "node-1");
+  EXPECT_DOUBLE_EQ(*start->max_seconds, 2.91);
+  EXPECT_DOUBLE_EQ(*start->min_seconds, 1.71);
+  EXPECT_DOUBLE_EQ(*start->p50_seconds, 2.31);
+  EXPECT_EQ(Find(status, StageName::kFirstStep)->source, StageSource::kMarker);
+  EXPECT_EQ(status.nodes, (std::vector<std::string>{"node-0", "node-1"}));
+  EXPECT_EQ(Condition(status, kFirstStepCondition).status, api::ConditionStatus::kTrue);
+  EXPECT_EQ(Condition(status, kTimesCompleteCondition).status, api::ConditionStatus::kTrue);
+}
+
+TEST(ComputeRunStatus, Phases) {
+  const auto pending = [](const char* name) {
+    WorkerInput worker;
+    worker.pod = PodBuilder(name).Build();
+    return worker;
+  };
+  WorkerInput blind = Stepped(0, 2000, 0);
+  blind.marker_absence = "no agent";
+  struct Case {
+    const char* name;
+    RunInput input;
+    RunPhase phase;
+  };
+  RunInput ended_well = Input({Stepped(0, 2000, 3000)});
+  ended_well.end = JobEnd::kSucceeded;
+  RunInput gone = Input({});
+  gone.spec.workers = 2;
+  gone.end = JobEnd::kAbandoned;
+  RunInput abandoned_failed = gone;
+  abandoned_failed.workers.push_back(WorkerInput{.pod = PodBuilder("w").Ended(1, AtMs(1), AtMs(2)).Build()});
+  RunInput unreported = Input({WorkerInput{.pod = PodBuilder("w").Ended(0, AtMs(1), AtMs(2)).Build()}});
+  unreported.end = JobEnd::kUnreported;
+  RunInput open_with_ended_pods =
+      Input({WorkerInput{.pod = PodBuilder("w").On("n", AtMs(0)).Ended(1, AtMs(1), AtMs(2)).Build()}}, 5000);
+  RunInput one_missing = Input({Stepped(0, 2000, 3000)});
+  one_missing.spec.workers = 2;
+  const Case cases[] = {
+      {"no pod", Input({}), RunPhase::kPending},
+      {"unscheduled", Input({pending("a")}), RunPhase::kPending},
+      {"one scheduled", Input({Stepped(0, 2000, 0), pending("b")}), RunPhase::kStarting},
+      {"started, no marker yet", Input({Stepped(0, 2000, 0)}, 10'000), RunPhase::kStarting},
+      {"started, no marker for long", Input({Stepped(0, 2000, 0)}, 200'000), RunPhase::kRunning},
+      {"nobody can see steps", Input({blind}, 3000), RunPhase::kRunning},
+      {"one has stepped", Input({Stepped(0, 2000, 3000), Stepped(1, 2000, 0)}), RunPhase::kStarting},
+      {"a worker is missing", one_missing, RunPhase::kStarting},
+      {"job succeeded", ended_well, RunPhase::kSucceeded},
+      {"abandoned without pods", gone, RunPhase::kUnknown},
+      {"abandoned with failed pods", abandoned_failed, RunPhase::kFailed},
+      {"the kind does not say", unreported, RunPhase::kSucceeded},
+      {"the job retries", open_with_ended_pods, RunPhase::kStarting},
+  };
+  for (const Case& c : cases) EXPECT_EQ(ComputeRunStatus(c.input).phase, c.phase) << c.name;
+}
+
+TEST(ComputeRunStatus, SaysWhatHoldsTheStartUp) {
+  WorkerInput stuck;
+  stuck.pod = PodBuilder("w0").Unschedulable("0/2 nodes are available").Build();
+  WorkerInput too = stuck;
+  too.pod = PodBuilder("w1").Unschedulable("0/2 nodes are available").Build();
+  const api::TrainingRunStatus status = ComputeRunStatus(Input({stuck, too}));
+  const api::Condition& progressing = Condition(status, kProgressingCondition);
+  EXPECT_EQ(progressing.status, api::ConditionStatus::kFalse);
+  EXPECT_EQ(progressing.reason, "Unschedulable");
+  EXPECT_NE(progressing.message.find("0/2 nodes"), std::string::npos);
+  EXPECT_NE(progressing.message.find("1 more"), std::string::npos);
+}
+
+TEST(ComputeRunStatus, SaysWhyNoFirstStepWasSeen) {
+  WorkerInput blind = Stepped(0, 2000, 0);
+  blind.marker_absence = "no agent reports from node node-0";
+  const api::Condition absent = Condition(ComputeRunStatus(Input({blind})), kFirstStepCondition);
+  EXPECT_EQ(absent.reason, "NotVisible");
+  EXPECT_NE(absent.message.find("no agent reports"), std::string::npos);
+  const api::Condition silent = Condition(ComputeRunStatus(Input({Stepped(0, 2000, 0)}, 300'000)), kFirstStepCondition);
+  EXPECT_EQ(silent.reason, "NoMarker");
+  EXPECT_EQ(silent.status, api::ConditionStatus::kFalse);
+  EXPECT_FALSE(Find(ComputeRunStatus(Input({Stepped(0, 2000, 0)}, 300'000)), StageName::kFirstStep)->end);
+}
+
+TEST(ComputeRunStatus, ExplainsAFailureByTheWorkerThatEndedFirst) {
+  RunInput input =
+      Input({WorkerInput{.pod = PodBuilder("w0").Ended(143, AtMs(1000), AtMs(9000)).Build()},
+             WorkerInput{.pod = PodBuilder("w1").Ended(137, AtMs(1000), AtMs(5000), "OOMKilled").Build()}});
+  input.end = JobEnd::kFailed;
+  input.end_message = "Job has reached the specified backoff limit";
+  const api::TrainingRunStatus status = ComputeRunStatus(input);
+  EXPECT_EQ(Condition(status, api::kFailedCondition).reason, "OOMKilled");
+  EXPECT_EQ(status.finished_at, AtMs(9000));
+  // The pods are gone: what was known stays.
+  RunInput later = Input({});
+  later.before = status;
+  later.end = JobEnd::kFailed;
+  const api::TrainingRunStatus kept = ComputeRunStatus(later);
+  EXPECT_EQ(Condition(kept, api::kFailedCondition).reason, "OOMKilled");
+  EXPECT_EQ(kept.finished_at, status.finished_at);
+}
+
+TEST(ComputeRunStatus, NeverKnowsLessThanBefore) {
+  RunInput input = Input({Stepped(0, 2100, 5000), Stepped(1, 3300, 5400)});
+  const api::TrainingRunStatus full = ComputeRunStatus(input);
+  struct Case {
+    const char* name;
+    bool has_pods, has_events, has_markers;
+  };
+  for (const Case& c : {Case{"restart", true, true, true}, Case{"events expired", true, false, true},
+                        Case{"agent gone", true, true, false}, Case{"all but the pods", true, false, false},
+                        Case{"pods gone", false, false, false}}) {
+    RunInput again = input;
+    again.before = full;
+    if (!c.has_pods) again.workers.clear();
+    for (WorkerInput& worker : again.workers) {
+      if (!c.has_events) worker.events.clear();
+      if (!c.has_markers) worker.markers.clear();
+    }
+    if (!c.has_pods) again.end = JobEnd::kSucceeded;
+    const api::TrainingRunStatus status = ComputeRunStatus(again);
+    api::TrainingRun want, got;
+    want.status.stages = full.stages;
+    want.status.workers = full.workers;
+    got.status.stages = status.stages;
+    got.status.workers = status.workers;
+    nlohmann::json want_json = api::ToJson(want), got_json = api::ToJson(got);
+    for (nlohmann::json* json : {&want_json, &got_json}) {
+      for (nlohmann::json& stage : (*json)["status"]["stages"]) stage.erase("source");  // may become a coarser one
+    }
+    EXPECT_EQ(got_json, want_json) << c.name;
+  }
+}
+
+TEST(ComputeRunStatus, IsTheSameWhenComputedTwice) {
+  RunInput input = Input({Stepped(0, 2100, 5000), Stepped(1, 3300, 0)});
+  const api::TrainingRunStatus once = ComputeRunStatus(input);
+  input.before = once;
+  input.now += seconds(1);
+  EXPECT_TRUE(IsSameForReaders(once, ComputeRunStatus(input)));
+}
+
+TEST(ComputeRunStatus, KeepsWhatOthersWrote) {
+  RunInput input = Input({Stepped(0, 2100, 5000)});
+  input.before.slowdown = 1.25;
+  input.before.incidents = {"slow-link"};
+  const api::TrainingRunStatus status = ComputeRunStatus(input);
+  EXPECT_EQ(status.slowdown, 1.25);
+  EXPECT_EQ(status.incidents.size(), 1u);
+}
+
+TEST(ComputeRunStatus, BadSettingsAreAConditionAndTheRunGoesOn) {
+  RunInput input = Input({Stepped(0, 2100, 5000)});
+  input.settings_errors = {{"paceline.dev/trace", "must be true or false, not \"yes\""}};
+  const api::TrainingRunStatus status = ComputeRunStatus(input);
+  EXPECT_EQ(status.phase, RunPhase::kRunning);
+  EXPECT_EQ(Condition(status, api::kConfigurationValidCondition).status, api::ConditionStatus::kFalse);
+}
+
+TEST(ComputeRunStatus, AThousandWorkersFitInTheObject) {
+  std::vector<WorkerInput> workers;
+  for (int rank = 0; rank < 1000; ++rank) workers.push_back(Stepped(rank, 2000 + rank, 5000 + rank));
+  const api::TrainingRunStatus status = ComputeRunStatus(Input(std::move(workers)));
+  EXPECT_EQ(status.workers.size(), api::kMaxWorkerTimes);
+  EXPECT_EQ(status.workers_omitted, static_cast<int64_t>(1000 - api::kMaxWorkerTimes));
+  EXPECT_EQ(Find(status, StageName::kFirstStep)->workers, 1000);
+  api::TrainingRun run;
+  run.status = status;
+  EXPECT_LT(api::ToJson(run).dump().size(), 512u * 1024);
+  // After the pods are gone the summary still speaks of all of them.
+  RunInput later = Input({});
+  later.before = status;
+  later.end = JobEnd::kSucceeded;
+  EXPECT_EQ(Find(ComputeRunStatus(later), StageName::kFirstStep)->workers, 1000);
+}
+
+}  // namespace
+}  // namespace paceline::operator_
