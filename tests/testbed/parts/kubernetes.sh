@@ -122,7 +122,7 @@ part_kubernetes_up() {
 part_kubernetes_status() {
   is_running kube-apiserver || { echo "kubernetes  API server is down"; return 1; }
   echo "kubernetes  https://$HUB_IP:6443 ($(kubectl version -o json 2>/dev/null | jq -r .serverVersion.gitVersion), containerd $CONTAINERD_KIND)"
-  kubectl get nodes -o wide 2>/dev/null | sed 's/^/            /'
+  kubectl get nodes -l paceline.dev/testbed-node -o wide 2>/dev/null | sed 's/^/            /'
 }
 
 part_kubernetes_env() {

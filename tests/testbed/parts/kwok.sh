@@ -33,7 +33,7 @@ part_kwok_up() {
   local want=${KWOK_COUNT:-10} have
   is_running kwok || start_process kwok "$(tool kwok)" --kubeconfig="$PKI/admin.kubeconfig" --config="$BED_SOURCE/kwok-stages.yaml" \
     --manage-all-nodes=false --manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake --node-lease-duration-seconds=40 \
-    --cidr="10.0.0.1/24" --node-ip="$HUB_IP" --server-address=127.0.0.1:10247
+    --cidr="10.0.0.1/24" --node-ip="$HUB_IP" --server-address=127.0.0.1:10247 --v=WARN
   have=$(kubectl get nodes -l type=kwok --no-headers 2>/dev/null | wc -l)
   [ "$have" -ge "$want" ] || kwok_nodes_yaml $((have + 1)) "$want" | KUBECTL_TIMEOUT=60s kubectl create -f - >/dev/null
   wait_until 120 "$want fake nodes to be Ready" "$LOGS/kwok.log" kwok_all_ready "$want"
