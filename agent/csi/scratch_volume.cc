@@ -10,8 +10,9 @@ namespace paceline::agent {
 namespace {
 
 constexpr char kTmpfsSource[] = "paceline-scratch";
-constexpr unsigned kFolderMode = 0777;   // any user of the pod may write, as in an emptyDir
-constexpr unsigned kPrivateMode = 0700;  // the way to the folders, for nobody but us
+constexpr unsigned kFolderMode = 0777;      // any user of the pod may write, as in an emptyDir
+constexpr unsigned kMountPointMode = 0750;  // covered by what is mounted there
+constexpr unsigned kPrivateMode = 0700;     // the way to the folders, for nobody but us
 constexpr uint64_t kSmallestTmpfsBytes = 4096;
 
 enum class Medium { kDisk, kMemory };
@@ -52,7 +53,10 @@ bool EndsWith(std::string_view text, std::string_view end) {
 class ScratchVolume final : public VolumeType {
  public:
   ScratchVolume(const std::string& state_dir, VolumeHost& host)
-      : host_(host), folders_(state_dir + "/scratch"), trash_(state_dir + "/scratch-trash") {}
+      : host_(host),
+        folders_(state_dir + "/scratch"),
+        staging_(state_dir + "/scratch-new"),
+        trash_(state_dir + "/scratch-trash") {}
 
   std::string_view name() const override { return "scratch"; }
   Status Validate(const VolumeSpec& spec) const override { return ParseSettings(spec.attributes).status(); }
@@ -69,6 +73,7 @@ class ScratchVolume final : public VolumeType {
 
   VolumeHost& host_;
   const std::string folders_;  // one folder per Disk volume, named by its id
+  const std::string staging_;  // where such a folder is made before it gets its name
   const std::string trash_;    // folders of ended volumes, until somebody has the time to empty them
 };
 
@@ -86,7 +91,7 @@ Status ScratchVolume::PublishMemory(const VolumeSpec& spec, uint64_t size_bytes)
     return Status();
   }
   if (mounted) RETURN_IF_ERROR(host_.Unmount(target));
-  RETURN_IF_ERROR(host_.MakeDirectory(target, kFolderMode));
+  RETURN_IF_ERROR(host_.MakeDirectory(target, kMountPointMode));
   return host_.MountTmpfs(target, {.source = kTmpfsSource,
                                    .size_bytes = size_bytes,
                                    .access = spec.is_read_only ? MountAccess::kReadOnly : MountAccess::kReadWrite});
@@ -102,7 +107,7 @@ Status ScratchVolume::PublishDisk(const VolumeSpec& spec, uint64_t size_bytes) {
   if (is_ours && mounted->is_read_only == spec.is_read_only) return Status();
   if (!is_ours) {
     if (mounted) RETURN_IF_ERROR(host_.Unmount(target));
-    RETURN_IF_ERROR(host_.MakeDirectory(target, kFolderMode));
+    RETURN_IF_ERROR(host_.MakeDirectory(target, kMountPointMode));
     RETURN_IF_ERROR(host_.BindMount(folder, target));
   }
   return host_.SetBindAccess(target, spec.is_read_only ? MountAccess::kReadOnly : MountAccess::kReadWrite);
@@ -119,7 +124,13 @@ Status ScratchVolume::MakeFolder(const VolumeSpec& spec, uint64_t size_bytes) {
           fmt::format("scratch volume of {} bytes: only {} are free on the node's disk", size_bytes, free_bytes));
     }
   }
-  return host_.MakeDirectory(folder, kFolderMode);
+  if (exists) return Status();
+  // Made and given its mode under another name, so that a folder of this name is always usable, whatever cut us off.
+  const std::string draft = staging_ + "/" + spec.volume_id;
+  RETURN_IF_ERROR(host_.MakeDirectory(staging_, kPrivateMode));
+  RETURN_IF_ERROR(host_.RemoveTree(draft));
+  RETURN_IF_ERROR(host_.MakeDirectory(draft, kFolderMode));
+  return host_.Rename(draft, folder);
 }
 
 Status ScratchVolume::Unpublish(const VolumeSpec& spec, Deadline /*deadline: nothing here waits*/) {
@@ -140,6 +151,7 @@ Status ScratchVolume::Unpublish(const VolumeSpec& spec, Deadline /*deadline: not
 }
 
 Status ScratchVolume::RemoveOrphans(const std::function<bool(const std::string& volume_id)>& is_known) {
+  RETURN_IF_ERROR(host_.RemoveTree(staging_));
   Result<std::vector<std::string>> names = host_.ListDirectory(folders_);
   if (names.status().code() == StatusCode::kNotFound) return Status();
   if (!names.ok()) return names.status();

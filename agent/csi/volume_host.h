@@ -55,8 +55,10 @@ class VolumeHost {
   // Moves within one file system, replacing nothing: kAlreadyExists when `to` is taken.
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
 
-  // kNotFound when absent, kResourceExhausted above 1 MiB.
+  // kNotFound when absent, kInvalidArgument for anything but a regular file, kResourceExhausted above 1 MiB.
   virtual Result<std::string> ReadFile(const std::string& path) = 0;
+  // The same, but at most the first `max_bytes` of a file of any size.
+  virtual Result<std::string> ReadFileStart(const std::string& path, size_t max_bytes) = 0;
   // Replaces the file in one step; when this returns ok the bytes survive a power cut.
   virtual Status WriteFile(const std::string& path, std::string_view bytes) = 0;
   // Ok when it is gone; survives a power cut as WriteFile does.

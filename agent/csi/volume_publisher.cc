@@ -17,8 +17,8 @@ std::string ValueOf(const std::map<std::string, std::string>& map, std::string_v
   return it == map.end() ? std::string() : it->second;
 }
 
-bool EndsWith(std::string_view text, std::string_view end) {
-  return text.size() > end.size() && text.substr(text.size() - end.size()) == end;
+bool IsRecordName(std::string_view name) {
+  return name.size() > kRecordSuffix.size() && name.substr(name.size() - kRecordSuffix.size()) == kRecordSuffix;
 }
 
 bool IsSameVolume(const VolumeSpec& a, const VolumeSpec& b) {
@@ -169,6 +169,7 @@ Status VolumePublisher::Unpublish(const std::string& volume_id, const std::strin
 
 Status VolumePublisher::RemoveVolume(VolumeRecord record, Deadline deadline) {
   const std::string id = record.spec.volume_id;
+  if (record.phase == VolumePhase::kPublished && options_.before_removal) options_.before_removal(record);
   if (record.phase != VolumePhase::kUnpublishing) {
     record.phase = VolumePhase::kUnpublishing;
     // On a full disk this mark cannot be written, and removing volumes is what would make room. Without it a restarted
@@ -227,7 +228,7 @@ Status VolumePublisher::LoadRecords(RecoveryReport* report) {
   const std::string folder = options_.state_dir + "/volumes";
   ASSIGN_OR_RETURN(std::vector<std::string> names, host_.ListDirectory(folder));
   for (const std::string& name : names) {
-    if (!EndsWith(name, kRecordSuffix)) continue;
+    if (!IsRecordName(name)) continue;
     const std::string path = folder + "/" + name;
     Result<std::string> text = host_.ReadFile(path);
     if (!text.ok()) return text.status();

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -42,6 +43,8 @@ class VolumePublisher {
   struct Options {
     std::string kubelet_dir;  // "/var/lib/kubelet"
     std::string state_dir;    // records live in its folder `volumes`; must exist
+    // Called without a lock before a published volume goes away, with what is in it still to be seen; may be null.
+    std::function<void(const VolumeRecord& record)> before_removal;
   };
 
   // `types` have distinct names and are used with `host`, which must outlive this object, as `clock` must.

@@ -1,13 +1,10 @@
 #include "agent/facts/kernel_facts.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <optional>
 
 namespace paceline::agent {
@@ -16,17 +13,13 @@ namespace {
 // Where an EROFS image may be mounted from a plain file: Linux 6.12 brought CONFIG_EROFS_FS_BACKED_BY_FILE.
 constexpr KernelVersion kFileBackedErofsSince{6, 12};
 
-// Files of /proc have no size to go by; what we read there is small, so a limit guards against a wrong root.
-std::optional<std::string> ReadSmallFile(const std::string& path) {
-  constexpr size_t kLimitBytes = 4 * 1024 * 1024;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::nullopt;
-  std::string text;
-  char piece[16 * 1024];
-  while (text.size() < kLimitBytes && (in.read(piece, sizeof piece) || in.gcount() > 0)) {
-    text.append(piece, static_cast<size_t>(in.gcount()));
-  }
-  return text;
+constexpr size_t kSmallFileBytes = 4 * 1024 * 1024;
+constexpr size_t kSymbolsBytes = 128 * 1024 * 1024;  // /proc/kallsyms, about 10 MB
+
+std::optional<std::string> Read(const FileSystem& files, const std::string& path, size_t max_bytes = kSmallFileBytes) {
+  Result<std::string> text = files.ReadFile(path, max_bytes);
+  if (!text.ok()) return std::nullopt;  // whoever asks says what it could not see
+  return *std::move(text);
 }
 
 std::string_view Trim(std::string_view text) {
@@ -67,13 +60,13 @@ bool NamesModule(std::string_view list, std::string_view module) {
   return is_found;
 }
 
-FeatureFact FilesystemFact(const std::string& root, const std::string& release, std::string_view name) {
-  std::optional<std::string> filesystems = ReadSmallFile(root + "/proc/filesystems");
+FeatureFact FilesystemFact(const FileSystem& files, const std::string& release, std::string_view name) {
+  std::optional<std::string> filesystems = Read(files, "/proc/filesystems");
   if (!filesystems) return {Support::kUnknown, "cannot read /proc/filesystems"};
   if (HasFilesystem(*filesystems, name)) return {Support::kYes, "in /proc/filesystems"};
 
   const std::string modules = "/lib/modules/" + release;
-  std::optional<std::string> dependencies = ReadSmallFile(root + modules + "/modules.dep");
+  std::optional<std::string> dependencies = Read(files, modules + "/modules.dep");
   if (!dependencies) return {Support::kUnknown, fmt::format("not loaded, and {} cannot be read", modules)};
   if (NamesModule(*dependencies, name)) return {Support::kYes, fmt::format("module {}, not loaded", name)};
   return {Support::kNo, fmt::format("neither in /proc/filesystems nor in {}", modules)};
@@ -92,22 +85,14 @@ std::optional<bool> KernelConfigHas(std::string_view config, std::string_view op
   return answer;
 }
 
-// True when the running kernel has a function of EROFS's file backend. The list is long, so it is read line by line.
-bool KernelSymbolsNameErofsFileBackend(const std::string& root) {
-  std::ifstream symbols(root + "/proc/kallsyms");
-  for (std::string line; std::getline(symbols, line);) {
-    if (line.find(" erofs_fileio_") != std::string::npos) return true;
-  }
-  return false;
-}
-
-FeatureFact FileBackedErofsFact(const std::string& root, const std::string& release, const FeatureFact& erofs) {
+FeatureFact FileBackedErofsFact(const FileSystem& files, const std::string& release, const FeatureFact& erofs) {
   if (erofs.support == Support::kNo) return {Support::kNo, "no EROFS"};
   if (ParseKernelVersion(release) < kFileBackedErofsSince) {
     return {Support::kNo, fmt::format("needs Linux {}.{}", kFileBackedErofsSince.major, kFileBackedErofsSince.minor)};
   }
-  if (KernelSymbolsNameErofsFileBackend(root)) return {Support::kYes, "in the running kernel"};
-  std::optional<std::string> config = ReadSmallFile(root + "/boot/config-" + release);
+  std::optional<std::string> symbols = Read(files, "/proc/kallsyms", kSymbolsBytes);
+  if (symbols && symbols->find(" erofs_fileio_") != std::string::npos) return {Support::kYes, "in the running kernel"};
+  std::optional<std::string> config = Read(files, "/boot/config-" + release);
   if (config) {
     std::optional<bool> enabled = KernelConfigHas(*config, "CONFIG_EROFS_FS_BACKED_BY_FILE");
     if (enabled) return {*enabled ? Support::kYes : Support::kNo, "CONFIG_EROFS_FS_BACKED_BY_FILE"};
@@ -115,17 +100,17 @@ FeatureFact FileBackedErofsFact(const std::string& root, const std::string& rele
   return {Support::kUnknown, "new enough; the kernel's configuration and symbols do not tell"};
 }
 
-FeatureFact FuseFact(const std::string& root, const std::string& release) {
-  FeatureFact filesystem = FilesystemFact(root, release, "fuse");
+FeatureFact FuseFact(const FileSystem& files, const std::string& release) {
+  FeatureFact filesystem = FilesystemFact(files, release, "fuse");
   if (filesystem.support == Support::kNo) return filesystem;
-  struct stat info {};
-  if (stat((root + "/dev/fuse").c_str(), &info) != 0) return {Support::kNo, "no /dev/fuse"};
-  if (!S_ISCHR(info.st_mode)) return {Support::kNo, "/dev/fuse is not a device"};
+  Result<FileInfo> device = files.Stat("/dev/fuse");
+  if (!device.ok()) return {Support::kNo, "no /dev/fuse"};
+  if (device->type != FileInfo::Type::kOther) return {Support::kNo, "/dev/fuse is not a device"};
   return {Support::kYes, "/dev/fuse; file system " + filesystem.detail};
 }
 
-std::string CgroupVersion(const std::string& root) {
-  const auto has = [&root](const char* path) { return access((root + path).c_str(), F_OK) == 0; };
+std::string CgroupVersion(const FileSystem& files) {
+  const auto has = [&files](const char* path) { return files.Stat(path).ok(); };
   if (has("/sys/fs/cgroup/cgroup.controllers")) return "v2";
   const bool has_v1 = has("/sys/fs/cgroup/memory") || has("/sys/fs/cgroup/cpu");
   if (!has_v1) return "unknown";
@@ -166,6 +151,19 @@ int CountCpuList(std::string_view list) {
   return count;
 }
 
+std::string ParseOsImage(std::string_view os_release) {
+  constexpr std::string_view kKey = "PRETTY_NAME=";
+  std::string name;
+  ForEachLine(os_release, [&](std::string_view line) {
+    if (line.substr(0, kKey.size()) != kKey) return true;
+    std::string_view value = Trim(line.substr(kKey.size()));
+    if (value.size() >= 2 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
+    name = value;
+    return false;
+  });
+  return name;
+}
+
 uint64_t ParseMemTotal(std::string_view meminfo) {
   constexpr std::string_view kKey = "MemTotal:";
   uint64_t bytes = 0;
@@ -180,20 +178,20 @@ uint64_t ParseMemTotal(std::string_view meminfo) {
   return bytes;
 }
 
-void CollectKernelFacts(const std::string& root_path, NodeFacts* facts) {
-  const std::string root = root_path == "/" ? "" : root_path;
-  std::optional<std::string> release = ReadSmallFile(root + "/proc/sys/kernel/osrelease");
+void CollectKernelFacts(const FileSystem& files, NodeFacts* facts) {
+  std::optional<std::string> release = Read(files, "/proc/sys/kernel/osrelease");
   facts->kernel_release = release ? std::string(Trim(*release)) : "unknown";
   struct utsname names {};
   if (uname(&names) == 0) facts->architecture = names.machine;
+  facts->os_image = ParseOsImage(Read(files, "/etc/os-release").value_or(""));
 
-  facts->erofs = FilesystemFact(root, facts->kernel_release, "erofs");
-  facts->file_backed_erofs = FileBackedErofsFact(root, facts->kernel_release, facts->erofs);
-  facts->overlayfs = FilesystemFact(root, facts->kernel_release, "overlay");
-  facts->fuse = FuseFact(root, facts->kernel_release);
-  facts->cgroup_version = CgroupVersion(root);
-  facts->cpu_count = CountCpuList(ReadSmallFile(root + "/sys/devices/system/cpu/online").value_or(""));
-  facts->memory_bytes = ParseMemTotal(ReadSmallFile(root + "/proc/meminfo").value_or(""));
+  facts->erofs = FilesystemFact(files, facts->kernel_release, "erofs");
+  facts->file_backed_erofs = FileBackedErofsFact(files, facts->kernel_release, facts->erofs);
+  facts->overlayfs = FilesystemFact(files, facts->kernel_release, "overlay");
+  facts->fuse = FuseFact(files, facts->kernel_release);
+  facts->cgroup_version = CgroupVersion(files);
+  facts->cpu_count = CountCpuList(Read(files, "/sys/devices/system/cpu/online").value_or(""));
+  facts->memory_bytes = ParseMemTotal(Read(files, "/proc/meminfo").value_or(""));
 }
 
 }  // namespace paceline::agent

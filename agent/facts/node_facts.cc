@@ -17,7 +17,7 @@ std::string_view SupportName(Support support) {
 
 NodeFacts CollectNodeFacts(const FactSources& sources, Deadline deadline) {
   NodeFacts facts;
-  CollectKernelFacts(sources.root, &facts);
+  CollectKernelFacts(RealFileSystem(sources.root), &facts);
   facts.gpu = QueryGpus(sources.nvml_library);
   facts.containerd_version = "unknown";
   if (!sources.containerd_socket.empty()) {

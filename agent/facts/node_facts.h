@@ -44,6 +44,7 @@ struct GpuFacts {
 struct NodeFacts {
   std::string kernel_release;  // "6.18.44"; "unknown" if it cannot be read
   std::string architecture;    // "x86_64"
+  std::string os_image;        // "Debian GNU/Linux 12 (bookworm)"; empty if unknown
   FeatureFact erofs;
   FeatureFact file_backed_erofs;  // an EROFS image mounted from a plain file, without a loop device
   FeatureFact overlayfs;
@@ -56,7 +57,8 @@ struct NodeFacts {
 };
 
 struct FactSources {
-  std::string root = "/";  // what /proc, /sys, /dev and /lib are looked up below; tests point it at a tree
+  // What /proc, /sys, /dev, /etc and /lib are looked up below: the host's root mounted into a container, a test's tree.
+  std::string root;
   std::string containerd_socket = "/run/containerd/containerd.sock";  // empty: not asked
   std::string nvml_library = "libnvidia-ml.so.1";                     // handed to dlopen
 };

@@ -1,0 +1,83 @@
+#include "agent/config.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "lib/api/names.h"
+
+namespace paceline::agent {
+namespace {
+
+Status CheckFolder(std::string_view key, const std::string& path) {
+  const bool is_usable = path.size() > 1 && path.front() == '/' && path.back() != '/';
+  if (is_usable) return Status();
+  return InvalidArgumentError(fmt::format("{}: \"{}\" must be absolute, without a slash at its end", key, path));
+}
+
+Status Check(const AgentConfig& config) {
+  if (config.node_name.empty() && !config.uses_plan_file()) {
+    return InvalidArgumentError("nodeName: set it (or NODE_NAME) to the name of this node in Kubernetes");
+  }
+  if (config.uses_plan_file() && !config.kubeconfig.empty()) {
+    return InvalidArgumentError("plan, kubeconfig: with a plan file no cluster is used; give one of the two");
+  }
+  RETURN_IF_ERROR(CheckFolder("kubeletDir", config.kubelet_dir));
+  RETURN_IF_ERROR(CheckFolder("stateDir", config.state_dir));
+  if (!config.host_root.empty()) RETURN_IF_ERROR(CheckFolder("hostRoot", config.host_root));
+  return Status();
+}
+
+void AddNodeFields(ConfigSpec& spec, AgentConfig* config) {
+  spec.Add("nodeName", &config->node_name, "Name of this node in Kubernetes.").Env("NODE_NAME");
+  spec.Add("kubeconfig", &config->kubeconfig,
+           "Kubeconfig file. Empty: $KUBECONFIG, ~/.kube/config, or the pod's service account.");
+  spec.Add("plan", &config->plan,
+           "A NodePlan as YAML or JSON to follow instead of a cluster's, for bare metal. No volumes are served then.");
+  spec.Add("planStatus", &config->plan_status, "Where the status goes with a plan file; \"-\" is stdout.");
+  spec.Add("kubeletDir", &config->kubelet_dir, "Kubelet's folder (its --root-dir), as seen from here.");
+  spec.Add("stateDir", &config->state_dir,
+           "Where the agent keeps its records and the contents of Disk scratch volumes. Must outlive a reboot.");
+  spec.Add("csi.socket", &config->csi_socket, "Socket of the CSI driver. Empty: below kubeletDir.");
+  spec.Add("csi.registrationSocket", &config->registration_socket,
+           "Socket where kubelet finds the driver. Empty: below kubeletDir.");
+}
+
+void AddOtherFields(ConfigSpec& spec, AgentConfig* config) {
+  spec.Add("facts.hostRoot", &config->host_root, "Where the host's root is mounted, for facts about the node.");
+  spec.Add("facts.containerdSocket", &config->containerd_socket, "Socket of containerd. Empty: do not ask it.");
+  spec.Add("facts.nvmlLibrary", &config->nvml_library, "NVIDIA's management library, opened if it is there.");
+  spec.Add("facts.period", &config->facts_period, "How often the node is looked at anew.").Positive();
+  spec.Add("metricsAddress", &config->metrics_address, "Address for /metrics, /healthz, /readyz and /v1/node.");
+  spec.Add("metricsPort", &config->metrics_port, "Its port; 0 picks a free one.").Range(0, 65535);
+  spec.Add("heartbeat", &config->heartbeat, "How often an unchanged status is written again.").Positive();
+  spec.Add("stagePeriod", &config->stage_period, "How often the stage files of pods are read.").Positive();
+  spec.Add("cleanUpPeriod", &config->clean_up_period, "How often volumes of vanished pods are looked for.").Positive();
+  spec.Add("shutdownGrace", &config->shutdown_grace, "How long running calls may take to end after SIGTERM.");
+  spec.Add("log.level", &config->log_level, "Least severe lines that are logged.");
+  spec.Add("log.format", &config->log_format, "Form of log lines.");
+}
+
+}  // namespace
+
+ConfigSpec DescribeAgentConfig(AgentConfig* config) {
+  ConfigSpec spec("paceline-agent", "Node agent of Paceline: CSI volumes, node facts and the node's plan.");
+  AddNodeFields(spec, config);
+  AddOtherFields(spec, config);
+  spec.AddCheck([config] { return Check(*config); });
+  return spec;
+}
+
+void CompleteAgentConfig(AgentConfig* config) {
+  if (config->csi_socket.empty()) {
+    config->csi_socket = fmt::format("{}/plugins/{}/csi.sock", config->kubelet_dir, api::kCsiDriver);
+  }
+  if (config->registration_socket.empty()) {
+    config->registration_socket = fmt::format("{}/plugins_registry/{}-reg.sock", config->kubelet_dir, api::kCsiDriver);
+  }
+  if (config->node_name.empty()) {
+    char name[256] = {};
+    config->node_name = gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+  }
+}
+
+}  // namespace paceline::agent

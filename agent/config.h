@@ -1,0 +1,47 @@
+// Settings of paceline-agent: every flag, configuration key and environment variable, with its default. The only place
+// of the agent that reads them.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "lib/base/clock.h"
+#include "lib/base/config.h"
+#include "lib/base/log.h"
+
+namespace paceline::agent {
+
+struct AgentConfig {
+  std::string node_name;
+  std::string kubeconfig;
+  std::string plan;
+  std::string plan_status = "-";
+  std::string kubelet_dir = "/var/lib/kubelet";
+  std::string state_dir = "/var/lib/paceline";
+  std::string csi_socket;
+  std::string registration_socket;
+  std::string host_root;
+  std::string containerd_socket = "/run/containerd/containerd.sock";
+  std::string nvml_library = "libnvidia-ml.so.1";
+  std::string metrics_address = "0.0.0.0";
+  int metrics_port = 9464;
+  Duration heartbeat = std::chrono::minutes(5);
+  Duration facts_period = std::chrono::minutes(10);
+  Duration stage_period = std::chrono::seconds(2);
+  Duration clean_up_period = std::chrono::minutes(1);
+  Duration shutdown_grace = std::chrono::seconds(10);
+  LogLevel log_level = LogLevel::kInfo;
+  LogFormat log_format = LogFormat::kText;
+
+  // In a cluster the plan is the NodePlan of the node and kubelet is served; with a plan file neither is.
+  bool uses_plan_file() const { return !plan.empty(); }
+};
+
+// Describes every field of `config`, which must outlive the result.
+ConfigSpec DescribeAgentConfig(AgentConfig* config);
+
+// Fills in what follows from other settings: the sockets below kubelet's folder, the node's name from the host's name
+// with a plan file. To be called after parsing.
+void CompleteAgentConfig(AgentConfig* config);
+
+}  // namespace paceline::agent

@@ -1,0 +1,23 @@
+// paceline-agent: the DaemonSet process. Wiring only.
+#include "agent/config.h"
+#include "agent/run.h"
+#include "lib/base/clock.h"
+#include "lib/base/config.h"
+#include "lib/base/log.h"
+#include "lib/base/stop_signal.h"
+
+int main(int argc, char** argv) {
+  paceline::agent::AgentConfig config;
+  paceline::ConfigSpec spec = paceline::agent::DescribeAgentConfig(&config);
+  if (const std::optional<int> code = spec.ParseForMain(argc, argv)) return *code;
+  paceline::agent::CompleteAgentConfig(&config);
+
+  paceline::StopSignal stop;
+  paceline::RealClock clock;
+  auto log = paceline::Logger::ToStderr("paceline-agent", config.log_level, config.log_format);
+  log->Info("starting", {{"config", spec.DescribeLine()}});
+  const paceline::Status status = paceline::agent::RunAgent(config, clock, *log, stop.token());
+  if (status.ok()) return 0;
+  log->Error("agent cannot run", {{"error", status}});
+  return 1;
+}

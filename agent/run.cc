@@ -1,0 +1,208 @@
+#include "agent/run.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <thread>
+
+#include "agent/facts/node_facts.h"
+#include "agent/node_api.h"
+#include "agent/plan/plan_reconciler.h"
+#include "agent/plan/plan_store.h"
+#include "agent/state_lock.h"
+#include "agent/volume_service.h"
+#include "lib/base/filesystem.h"
+#include "lib/base/metrics.h"
+#include "lib/base/mutex.h"
+#include "lib/base/version.h"
+#include "lib/kube/cache.h"
+#include "lib/kube/config.h"
+#include "lib/kube/controller.h"
+#include "lib/kube/rest_client.h"
+#include "lib/net/http_server.h"
+
+namespace paceline::agent {
+namespace {
+
+constexpr Duration kLockLimit = std::chrono::seconds(60);
+constexpr Duration kFactsLimit = std::chrono::seconds(5);
+constexpr Duration kPlanFilePoll = std::chrono::seconds(2);
+
+// The facts at hand, collected anew by a thread of their own since drivers may take their time. Thread-safe.
+class FactKeeper {
+ public:
+  FactKeeper(const AgentConfig& config, const Clock& clock)
+      : sources_{.root = config.host_root,
+                 .containerd_socket = config.containerd_socket,
+                 .nvml_library = config.nvml_library},
+        period_(config.facts_period),
+        clock_(clock) {
+    Collect();
+  }
+
+  NodeFacts facts() const EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return facts_;
+  }
+
+  void Run(std::stop_token stop, const std::function<void()>& on_collected) {
+    while (clock_.SleepFor(period_, stop)) {
+      Collect();
+      on_collected();
+    }
+  }
+
+ private:
+  void Collect() EXCLUDES(mutex_) {
+    NodeFacts facts = CollectNodeFacts(sources_, Deadline::After(clock_, kFactsLimit));
+    MutexLock lock(mutex_);
+    facts_ = std::move(facts);
+  }
+
+  const FactSources sources_;
+  const Duration period_;
+  const Clock& clock_;
+  mutable Mutex mutex_;
+  NodeFacts facts_ GUARDED_BY(mutex_);
+};
+
+// The connection to the API server and the mirror of our one NodePlan.
+struct ClusterPlan {
+  std::unique_ptr<net::HttpTransport> transport;
+  std::unique_ptr<kube::Client> client;
+  std::unique_ptr<kube::ObjectCache> cache;
+};
+
+class Agent {
+ public:
+  Agent(const AgentConfig& config, const Clock& clock, Logger& log)
+      : config_(config), clock_(clock), log_(log), metrics_(MetricsRegistry::Create()), facts_(config, clock) {}
+
+  Status Run(std::stop_token stop) {
+    metrics_->AddProcessMetrics(Version(), Revision());
+    RETURN_IF_ERROR(StartPlan());
+    UniqueFd lock;
+    if (!config_.uses_plan_file()) {
+      ASSIGN_OR_RETURN(lock, LockState(config_.state_dir, clock_, Deadline::After(clock_, kLockLimit), stop));
+      ASSIGN_OR_RETURN(volumes_, VolumeService::Start(
+                                     config_, [this] { Poke(); }, clock_, log_, *metrics_));
+      AddVolumeMetrics(*metrics_, [this] { return volumes_->Volumes(); });
+    }
+    RETURN_IF_ERROR(StartHttp());
+    log_.Info("agent started", {{"node", config_.node_name}, {"port", http_->port()}});
+    Work(stop);
+    // kubelet first: its calls are the ones that somebody waits for.
+    if (volumes_ != nullptr) volumes_->Shutdown(config_.shutdown_grace);
+    http_->Shutdown(config_.shutdown_grace);
+    log_.Info("agent stopped", {{"node", config_.node_name}});
+    return Status();
+  }
+
+ private:
+  Status StartPlan() {
+    PlanReconciler::Options options{.heartbeat = config_.heartbeat};
+    if (config_.uses_plan_file()) {
+      options.poll_interval = kPlanFilePoll;
+      store_ = NewFilePlanStore(config_.node_name, config_.plan, config_.plan_status, files_);
+    } else {
+      RETURN_IF_ERROR(ConnectCluster());
+      store_ = NewClusterPlanStore(config_.node_name, cluster_.cache->store(), *cluster_.client);
+    }
+    reconciler_ = std::make_unique<PlanReconciler>(
+        options, *store_, [this] { return State(); }, clock_, log_);
+    controller_ = std::make_unique<kube::Controller>(kube::ControllerOptions{.name = "nodeplan"}, *reconciler_, clock_,
+                                                     log_, *metrics_);
+    return Status();
+  }
+
+  Status ConnectCluster() {
+    ASSIGN_OR_RETURN(kube::KubeConfig kube_config, kube::LoadKubeConfig({.kubeconfig = config_.kubeconfig}));
+    const kube::RestOptions rest{.qps = 5, .burst = 10, .user_agent = fmt::format("paceline-agent/{}", Version())};
+    ASSIGN_OR_RETURN(cluster_.transport, kube::NewApiTransport(kube_config, rest, *metrics_, clock_));
+    cluster_.client = kube::NewRestClient(*cluster_.transport, clock_);
+    kube::ReflectorOptions options;
+    options.resource = NodePlanResource();
+    options.field_selector = "metadata.name=" + config_.node_name;
+    options.preferred_encoding = kube::Encoding::kJson;
+    cluster_.cache = std::make_unique<kube::ObjectCache>(
+        options, kube::CacheEnvironment{*cluster_.transport, clock_, log_, *metrics_});
+    cluster_.cache->AddHandler([this](const kube::CacheChange<kube::ObjectView>&) { Poke(); });
+    return Status();
+  }
+
+  Status StartHttp() {
+    net::ServerOptions options;
+    options.address = config_.metrics_address;
+    options.port = static_cast<uint16_t>(config_.metrics_port);
+    auto routes = NodeRoutes(
+        *metrics_, [this] { return View(); }, [this] { return WhyNotReady(); });
+    ASSIGN_OR_RETURN(http_, net::HttpServer::Start(options, std::move(routes), nullptr, clock_, log_));
+    return Status();
+  }
+
+  void Work(std::stop_token stop) {
+    if (cluster_.cache != nullptr) cluster_.cache->Start();
+    std::jthread facts([this](std::stop_token end) { facts_.Run(std::move(end), [this] { Poke(); }); });
+    std::stop_callback stop_facts(stop, [&facts] { facts.request_stop(); });
+    // Waits for the API server as long as it takes; volumes are served meanwhile.
+    if (cluster_.cache != nullptr && !cluster_.cache->WaitForSync(Deadline::Infinite(), stop).ok()) return;
+    Poke();
+    controller_->Run(stop);
+    if (cluster_.cache != nullptr) cluster_.cache->Stop();
+  }
+
+  void Poke() { controller_->queue().Add({"", config_.node_name}); }
+
+  NodeState State() const {
+    NodeState state;
+    state.agent_version = Version();
+    state.facts = facts_.facts();
+    if (volumes_ != nullptr) {
+      state.pods = volumes_->Pods();
+      state.driver = volumes_->driver();
+    }
+    return state;
+  }
+
+  NodeView View() const {
+    NodeView view;
+    view.node_name = config_.node_name;
+    view.state = State();
+    view.plan = reconciler_->LastOutcome();
+    if (volumes_ != nullptr) {
+      view.volumes = volumes_->Volumes();
+      view.ended_volumes = volumes_->EndedVolumes();
+    }
+    return view;
+  }
+
+  // Only what a restart or a roll-out should wait for; an API server that is away is no reason.
+  std::string WhyNotReady() const {
+    if (volumes_ != nullptr && volumes_->driver() != DriverState::kRegistered) {
+      return "kubelet has not registered the CSI driver";
+    }
+    return "";
+  }
+
+  const AgentConfig& config_;
+  const Clock& clock_;
+  Logger& log_;
+  RealFileSystem files_;
+  const std::unique_ptr<MetricsRegistry> metrics_;
+  FactKeeper facts_;
+  ClusterPlan cluster_;
+  std::unique_ptr<PlanStore> store_;
+  std::unique_ptr<PlanReconciler> reconciler_;
+  std::unique_ptr<kube::Controller> controller_;
+  std::unique_ptr<VolumeService> volumes_;
+  std::unique_ptr<net::HttpServer> http_;
+};
+
+}  // namespace
+
+Status RunAgent(const AgentConfig& config, const Clock& clock, Logger& log, std::stop_token stop) {
+  Agent agent(config, clock, log);
+  return agent.Run(std::move(stop));
+}
+
+}  // namespace paceline::agent

@@ -1,0 +1,108 @@
+#include "agent/volume_service.h"
+
+#include <thread>
+
+#include "agent/csi/scratch_volume.h"
+#include "agent/csi/volume_host.h"
+#include "lib/api/node_plan.h"
+#include "lib/base/version.h"
+
+namespace paceline::agent {
+namespace {
+
+constexpr Duration kMendLimit = std::chrono::minutes(2);
+
+class VolumeServiceImpl final : public VolumeService {
+ public:
+  VolumeServiceImpl(const AgentConfig& config, std::function<void()> on_news, const Clock& clock, Logger& log)
+      : config_(config),
+        on_news_(std::move(on_news)),
+        clock_(clock),
+        log_(log),
+        host_(NewLinuxVolumeHost({config.kubelet_dir, config.state_dir})),
+        pods_(*host_, clock, {.max_pods = api::kMaxPodReports, .max_stages = api::kMaxPodStages}),
+        publisher_({.kubelet_dir = config.kubelet_dir,
+                    .state_dir = config.state_dir,
+                    .before_removal = [this](const VolumeRecord& record) { pods_.LookLast(record); }},
+                   *host_, MakeTypes(config, *host_), clock) {}
+
+  ~VolumeServiceImpl() override { VolumeServiceImpl::Shutdown(Duration::zero()); }
+
+  Status Start(MetricsRegistry& metrics) {
+    ASSIGN_OR_RETURN(RecoveryReport report, publisher_.Recover(Deadline::After(clock_, kMendLimit)));
+    log_.Info("volumes of earlier runs looked through",
+              {{"kept", report.kept}, {"removed", report.removed}, {"problems", report.problems.size()}});
+    for (const std::string& problem : report.problems) log_.Warn("volume not mended, retrying", {{"error", problem}});
+    ASSIGN_OR_RETURN(server_, CsiServer::Start({.node_name = config_.node_name,
+                                                .version = std::string(Version()),
+                                                .csi_socket = config_.csi_socket,
+                                                .registration_socket = config_.registration_socket},
+                                               publisher_, clock_, log_, metrics));
+    thread_ = std::jthread([this](std::stop_token stop) { LookAfter(std::move(stop)); });
+    return Status();
+  }
+
+  DriverState driver() const override {
+    return server_->is_registered() ? DriverState::kRegistered : DriverState::kUnregistered;
+  }
+  std::vector<VolumeRecord> Volumes() const override { return publisher_.Volumes(); }
+  std::vector<VolumeRecord> EndedVolumes() const override { return publisher_.EndedVolumes(); }
+  std::vector<PodReport> Pods() const override { return pods_.Reports(); }
+
+  void Shutdown(Duration grace) override {
+    thread_.request_stop();
+    if (server_ != nullptr) server_->Shutdown(grace);
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  static std::vector<std::unique_ptr<VolumeType>> MakeTypes(const AgentConfig& config, VolumeHost& host) {
+    std::vector<std::unique_ptr<VolumeType>> types;
+    types.push_back(NewScratchVolume(config.state_dir, host));
+    return types;
+  }
+
+  void LookAfter(std::stop_token stop) {
+    TimePoint next_look = clock_.Now();
+    TimePoint next_clean_up = next_look;
+    DriverState reported_driver = DriverState::kUnregistered;
+    Status reported_failure;
+    do {
+      bool has_news = pods_.Look(publisher_.Volumes());
+      has_news = has_news || driver() != reported_driver;
+      reported_driver = driver();
+      if (has_news) on_news_();
+      if (clock_.Now() >= next_clean_up) {
+        next_clean_up = clock_.Now() + config_.clean_up_period;
+        const Status status = publisher_.CleanUp(Deadline::After(clock_, kMendLimit));
+        // Once for each new reason: what cannot be removed today can be in the way for weeks.
+        if (!status.ok() && !(status == reported_failure)) {
+          log_.Warn("clean-up of volumes failed, retrying", {{"error", status}});
+        }
+        reported_failure = status;
+      }
+      next_look = std::max(next_look + config_.stage_period, clock_.Now());
+    } while (clock_.SleepUntil(next_look, stop));
+  }
+
+  const AgentConfig config_;
+  const std::function<void()> on_news_;
+  const Clock& clock_;
+  Logger& log_;
+  const std::unique_ptr<VolumeHost> host_;
+  PodReports pods_;
+  VolumePublisher publisher_;
+  std::unique_ptr<CsiServer> server_;
+  std::jthread thread_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<VolumeService>> VolumeService::Start(const AgentConfig& config, std::function<void()> on_news,
+                                                            const Clock& clock, Logger& log, MetricsRegistry& metrics) {
+  auto service = std::make_unique<VolumeServiceImpl>(config, std::move(on_news), clock, log);
+  RETURN_IF_ERROR(service->Start(metrics));
+  return std::unique_ptr<VolumeService>(std::move(service));
+}
+
+}  // namespace paceline::agent
