@@ -59,7 +59,7 @@ bool IsExpectedStage(StageName stage) {
 Moment ExactMoment(WallTime at, StageSource source) { return Moment{at, at, at, source}; }
 
 Moment SecondMoment(WallTime at, std::optional<WallTime> observed, StageSource source) {
-  const WallTime latest = at + std::chrono::seconds(1) - Duration(1);
+  const WallTime latest = at + std::chrono::seconds(1) - std::chrono::nanoseconds(1);
   if (!observed || *observed > latest + kWatchLag) return Moment{at, at, latest, source};
   // The change came before we saw it, so what we saw bounds it.
   const WallTime seen = std::clamp(*observed, at, latest);

@@ -110,7 +110,7 @@ std::optional<Moment> ContainerStarted(const WorkerInput& worker, const kube::Co
   if (instant && status.restart_count > 0 && *instant < *second) return ExactMoment(*instant, StageSource::kEvent);
   if (instant && *instant >= *second && *instant < *second + 2 * kSecond) {
     // kubelet writes the event just after the runtime started the process.
-    const WallTime at = std::min(*instant, *second + kSecond - Duration(1));
+    const WallTime at = std::min(*instant, *second + kSecond - std::chrono::nanoseconds(1));
     return Moment{*second, at, at, StageSource::kContainerStatus};
   }
   return SecondMoment(*second, worker.observed.started, StageSource::kContainerStatus);

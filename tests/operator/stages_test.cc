@@ -107,7 +107,7 @@ TEST(Stages, ObservationCountsOnlyNearItsSecond) {
       {"never", std::nullopt, At(5000), false},
       {"inside", At(5400), At(5400), true},
       {"before, by a clock that is behind", At(4200), At(5000), true},
-      {"a little late", At(6700), At(6000) - Duration(1), true},
+      {"a little late", At(6700), At(6000) - std::chrono::nanoseconds(1), true},
       {"after a restart of ours", At(5000) + hours(1), At(5000), false},
   };
   for (const Case& c : cases) {
@@ -126,7 +126,7 @@ TEST(Stages, AnEarlierReportIsKeptWhereItFits) {
   EXPECT_EQ(PreferEarlierReport(second, At(6001)).best, At(5000));
   EXPECT_EQ(PreferEarlierReport(second, std::nullopt).best, At(5000));
   // A report is cut to milliseconds; the exact instant it came from stays the same instant.
-  const WallTime exact = At(5432) + Duration(999'000);
+  const WallTime exact = At(5432) + std::chrono::nanoseconds(999'000);
   EXPECT_EQ(PreferEarlierReport(ExactMoment(exact, StageSource::kEvent), At(5432)).best, exact);
 }
 

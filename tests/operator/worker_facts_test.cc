@@ -34,7 +34,7 @@ TEST(EventInstant, IsReadFromTheNameOnlyWhereItFitsTheEvent) {
     WallTime first_time;
     std::optional<WallTime> want;
   };
-  const WallTime at = AtMs(1234) + Duration(567);
+  const WallTime at = AtMs(1234) + std::chrono::nanoseconds(567);
   const std::string hex = fmt::format("{:x}", at.time_since_epoch().count());
   const Case cases[] = {
       {"kubelet", "pod-0." + hex, AtMs(1000), at},
