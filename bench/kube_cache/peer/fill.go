@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
@@ -82,6 +83,18 @@ func fill(args []string) error {
 		value, err := encode(object, corev1.SchemeGroupVersion)
 		items <- item{key, string(value)}
 		return err
+	}
+	// Writes to a pod are refused where its namespace is missing.
+	for i := range teams {
+		name := fmt.Sprintf("team-%02d", i)
+		namespace := &corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid(7, i), CreationTimestamp: created, Labels: map[string]string{"kubernetes.io/metadata.name": name}},
+			Spec:       corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}},
+			Status:     corev1.NamespaceStatus{Phase: corev1.NamespaceActive},
+		}
+		if err := put("/registry/namespaces/"+name, namespace); err != nil {
+			return err
+		}
 	}
 	jsonBytes := 0
 	for i := range *nodes {

@@ -190,7 +190,9 @@ func write(args []string) error {
 			pod, err := client.CoreV1().Pods(target.Namespace).Patch(context.Background(), target.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 			now := time.Now().UnixNano()
 			if err != nil {
-				failed.Add(1)
+				if failed.Add(1) == 1 {
+					fmt.Fprintf(os.Stderr, "peer write: the first failure: %v\n", err)
+				}
 				return
 			}
 			mutex.Lock()

@@ -15,6 +15,9 @@ import (
 
 var created = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 
+// Namespaces that the jobs are in.
+const teams = 20
+
 func later(seconds int) metav1.Time {
 	return metav1.NewTime(created.Add(time.Duration(seconds) * time.Second))
 }
@@ -68,12 +71,12 @@ func worker(i, nodes int) *corev1.Pod {
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: later(40)}}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, GenerateName: fmt.Sprintf("llm-pretrain-%05d-worker-", job), Namespace: fmt.Sprintf("team-%02d", job%20),
+			Name: name, GenerateName: fmt.Sprintf("llm-pretrain-%05d-worker-", job), Namespace: fmt.Sprintf("team-%02d", job%teams),
 			UID: uid(1, i), CreationTimestamp: created, Generation: 1,
 			Labels: map[string]string{
 				"app.kubernetes.io/name": "llm-pretrain", "batch.kubernetes.io/job-name": fmt.Sprintf("llm-pretrain-%05d", job),
 				"batch.kubernetes.io/job-completion-index": fmt.Sprint(i % 16), "batch.kubernetes.io/controller-uid": string(uid(2, job)),
-				"paceline.dev/run": fmt.Sprintf("llm-pretrain-%05d-1", job), "team": fmt.Sprintf("team-%02d", job%20),
+				"paceline.dev/run": fmt.Sprintf("llm-pretrain-%05d-1", job), "team": fmt.Sprintf("team-%02d", job%teams),
 			},
 			Annotations: map[string]string{
 				"batch.kubernetes.io/job-completion-index": fmt.Sprint(i % 16), "paceline.dev/enabled": "true",
