@@ -26,6 +26,8 @@ Result<T> FromJson(const Json& object, UnknownFields unknown) {
 template <typename T>
 Json ToJson(const T& object) {
   Json out = WriteStruct(object);
+  // Every kind requires its spec, if only as "nothing is wanted".
+  if (!out.contains("spec")) out["spec"] = Json::object();
   // A status that nobody has written yet stays away, so that creating an object does not claim zeros.
   if (out.value("status", Json()) == WriteStruct(T{}).value("status", Json())) out.erase("status");
   out["apiVersion"] = std::string(kApiVersion);

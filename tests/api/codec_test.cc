@@ -159,6 +159,10 @@ TEST(Codec, RefusesTextThatIsNotUtf8AndNeverWritesIt) {
   EXPECT_NO_THROW(ToJson(run).dump());
 }
 
+TEST(Codec, WritesAnEmptySpecBecauseEveryKindRequiresOne) {
+  EXPECT_EQ(ToJson(NodePlan{}).at("spec"), Json::object());
+}
+
 TEST(Codec, WritesAStatusOnceThereIsOne) {
   TrainingRun run;
   EXPECT_FALSE(ToJson(run).contains("status"));
