@@ -12,7 +12,7 @@ namespace {
 struct IdentityCase {
   std::string name;
   const char* job;
-  const char* pod;
+  std::string pod;
   std::string gang;
   int64_t generation;
   bool carries_rank;
@@ -69,7 +69,22 @@ constexpr const char* kBatchJob = R"({
 
 std::string Labels(const std::string& labels) { return R"({"metadata": {"labels": {)" + labels + "}}}"; }
 
-TEST(JobKinds, KnowWhoAPodIs) {
+void ExpectIdentities(const std::vector<IdentityCase>& cases) {
+  for (const IdentityCase& c : cases) {
+    const Result<JobIdentity> found = IdentifyPod(MakePodView(Json::parse(c.pod)), Json::parse(c.job));
+    ASSERT_TRUE(found.ok()) << c.name << ": " << found.status().ToString();
+    EXPECT_EQ(found->gang, c.gang) << c.name;
+    EXPECT_EQ(found->generation, c.generation) << c.name;
+    EXPECT_EQ(found->carries_rank, c.carries_rank) << c.name;
+    EXPECT_EQ(found->rank, c.rank) << c.name;
+    EXPECT_EQ(found->workers, c.workers) << c.name;
+    EXPECT_EQ(found->world_size, c.world_size) << c.name;
+    EXPECT_EQ(found->uid, "u") << c.name;
+    EXPECT_EQ(found->ns, "a") << c.name;
+  }
+}
+
+TEST(JobKinds, KnowWhoAPodOfAnIndexedJobIs) {
   const std::string index3 = Labels(R"("batch.kubernetes.io/job-completion-index": "3")");
   const std::string own = Labels(R"("batch.kubernetes.io/job-completion-index": "3", "paceline.dev/generation": "1")");
   const std::string annotated = R"({"metadata": {"annotations": {"batch.kubernetes.io/job-completion-index": "2"}}})";
@@ -84,6 +99,22 @@ TEST(JobKinds, KnowWhoAPodIs) {
     "batch.kubernetes.io/job-completion-index": "3", "jobset.sigs.k8s.io/restart-attempt": "1")");
   const std::string train_init = Labels(R"("jobset.sigs.k8s.io/replicatedjob-name": "dataset-initializer",
     "batch.kubernetes.io/job-completion-index": "0")");
+
+  ExpectIdentities({
+      {"TrainingJob", kTrainingJob, own, "", 1, true, 3, 4, 32},
+      {"TrainingJob, pod of a restart not labelled yet", kTrainingJob, index3, "", 2, true, 3, 4, 32},
+      {"Indexed Job", kBatchJob, index3, "", 0, true, 3, 4, 4},
+      {"Indexed Job by annotation", kBatchJob, annotated, "", 0, true, 2, 4, 4},
+      {"Job without index", kBatchJob, "{}", "", 0, true, std::nullopt, 4, 4},
+      {"JobSet, first replicated job", kJobSet, set_driver, "", 0, true, 0, 9, 9},
+      {"JobSet, second job of the second", kJobSet, set_worker, "", 5, true, 1 + 4 + 2, 9, 9},
+      {"JobSet, unknown replicated job", kJobSet, set_stranger, "", 0, true, std::nullopt, 9, 9},
+      {"TrainJob node", kTrainJob, train_node, "", 1, true, 3, 4, 32},
+      {"TrainJob initializer", kTrainJob, train_init, "", 0, false, std::nullopt, 4, 32},
+  });
+}
+
+TEST(JobKinds, KnowWhoAPodOfAnotherOperatorIs) {
   const std::string torch_env = R"({"metadata": {"labels": {"training.kubeflow.org/replica-type": "worker",
     "training.kubeflow.org/replica-index": "1"}},
     "spec": {"containers": [{"name": "pytorch", "env": [{"name": "RANK", "value": "2"}]}]}})";
@@ -104,42 +135,20 @@ TEST(JobKinds, KnowWhoAPodIs) {
   const std::string lws = Labels(R"("leaderworkerset.sigs.k8s.io/group-index": "2",
     "leaderworkerset.sigs.k8s.io/worker-index": "1")");
 
-  const IdentityCase cases[] = {
-      {"TrainingJob", kTrainingJob, own.c_str(), "", 1, true, 3, 4, 32},
-      {"TrainingJob, pod of a restart not labelled yet", kTrainingJob, index3.c_str(), "", 2, true, 3, 4, 32},
-      {"Indexed Job", kBatchJob, index3.c_str(), "", 0, true, 3, 4, 4},
-      {"Indexed Job by annotation", kBatchJob, annotated.c_str(), "", 0, true, 2, 4, 4},
-      {"Job without index", kBatchJob, "{}", "", 0, true, std::nullopt, 4, 4},
-      {"JobSet, first replicated job", kJobSet, set_driver.c_str(), "", 0, true, 0, 9, 9},
-      {"JobSet, second job of the second", kJobSet, set_worker.c_str(), "", 5, true, 1 + 4 + 2, 9, 9},
-      {"JobSet, unknown replicated job", kJobSet, set_stranger.c_str(), "", 0, true, std::nullopt, 9, 9},
-      {"TrainJob node", kTrainJob, train_node.c_str(), "", 1, true, 3, 4, 32},
-      {"TrainJob initializer", kTrainJob, train_init.c_str(), "", 0, false, std::nullopt, 4, 32},
-      {"PyTorchJob by environment", kPyTorchJob, torch_env.c_str(), "", 0, true, 2, 4, 32},
-      {"PyTorchJob elastic worker", kPyTorchJob, torch_elastic.c_str(), "", 0, true, 3, 4, 32},
-      {"PyTorchJob master", kPyTorchJob, torch_master.c_str(), "", 0, true, 0, 4, 32},
-      {"MPIJob worker", kMpiJob, mpi_worker.c_str(), "", 0, true, 3, 4, 8},
-      {"MPIJob launcher", kMpiJob, mpi_launcher.c_str(), "", 0, false, std::nullopt, 4, 8},
-      {"MPIJob launcher that works", kMpiJobWithWorkingLauncher, mpi_launcher.c_str(), "", 0, true, 0, 5, 5},
-      {"MPIJob worker beside it", kMpiJobWithWorkingLauncher, mpi_worker.c_str(), "", 0, true, 3, 5, 5},
-      {"Volcano worker", kVolcanoJob, volcano.c_str(), "", 3, true, 2, 4, 4},
-      {"RayJob worker", kRayJob, ray_worker.c_str(), "", 0, true, std::nullopt, 11, 11},
-      {"RayJob head", kRayJob, ray_head.c_str(), "", 0, false, std::nullopt, 11, 11},
-      {"RayJob submitter", kRayJob, ray_submitter.c_str(), "", 0, false, std::nullopt, 11, 11},
-      {"LeaderWorkerSet", kLeaderWorkerSet, lws.c_str(), "2", 0, true, 1, 4, 4},
-  };
-  for (const IdentityCase& c : cases) {
-    const Result<JobIdentity> found = IdentifyPod(MakePodView(Json::parse(c.pod)), Json::parse(c.job));
-    ASSERT_TRUE(found.ok()) << c.name << ": " << found.status().ToString();
-    EXPECT_EQ(found->gang, c.gang) << c.name;
-    EXPECT_EQ(found->generation, c.generation) << c.name;
-    EXPECT_EQ(found->carries_rank, c.carries_rank) << c.name;
-    EXPECT_EQ(found->rank, c.rank) << c.name;
-    EXPECT_EQ(found->workers, c.workers) << c.name;
-    EXPECT_EQ(found->world_size, c.world_size) << c.name;
-    EXPECT_EQ(found->uid, "u") << c.name;
-    EXPECT_EQ(found->ns, "a") << c.name;
-  }
+  ExpectIdentities({
+      {"PyTorchJob by environment", kPyTorchJob, torch_env, "", 0, true, 2, 4, 32},
+      {"PyTorchJob elastic worker", kPyTorchJob, torch_elastic, "", 0, true, 3, 4, 32},
+      {"PyTorchJob master", kPyTorchJob, torch_master, "", 0, true, 0, 4, 32},
+      {"MPIJob worker", kMpiJob, mpi_worker, "", 0, true, 3, 4, 8},
+      {"MPIJob launcher", kMpiJob, mpi_launcher, "", 0, false, std::nullopt, 4, 8},
+      {"MPIJob launcher that works", kMpiJobWithWorkingLauncher, mpi_launcher, "", 0, true, 0, 5, 5},
+      {"MPIJob worker beside it", kMpiJobWithWorkingLauncher, mpi_worker, "", 0, true, 3, 5, 5},
+      {"Volcano worker", kVolcanoJob, volcano, "", 3, true, 2, 4, 4},
+      {"RayJob worker", kRayJob, ray_worker, "", 0, true, std::nullopt, 11, 11},
+      {"RayJob head", kRayJob, ray_head, "", 0, false, std::nullopt, 11, 11},
+      {"RayJob submitter", kRayJob, ray_submitter, "", 0, false, std::nullopt, 11, 11},
+      {"LeaderWorkerSet", kLeaderWorkerSet, lws, "2", 0, true, 1, 4, 4},
+  });
 }
 
 TEST(JobKinds, FindThePodsOfAJob) {
