@@ -342,11 +342,10 @@ void Connection<Stream>::Dispatch() {
 
 template <typename Stream>
 void Connection<Stream>::Respond(ServerResponse response, bool keeps_alive) {
-  if (response.status < 200 || response.status > 599) response = PlainAnswer(500, "bad status from the handler");
-  for (const auto& [name, value] : response.headers) {
-    if (!IsValidHeader(name, value)) response = PlainAnswer(500, "bad header from the handler");
-  }
-  if (!IsValidHeader("Content-Type", response.content_type)) response = PlainAnswer(500, "bad header from the handler");
+  bool is_sane =
+      response.status >= 200 && response.status <= 599 && IsValidHeader("Content-Type", response.content_type);
+  for (const auto& [name, value] : response.headers) is_sane = is_sane && IsValidHeader(name, value);
+  if (!is_sane) response = PlainAnswer(500, "bad status or header from the handler");
   keeps_alive = keeps_alive && !server_.is_draining();
 
   auto message = std::make_shared<http::response<http::string_body>>(static_cast<http::status>(response.status), 11);
