@@ -94,6 +94,15 @@ JobObject JobCatalog::Find(const JobKey& key) const {
   return nullptr;
 }
 
+Result<nlohmann::json> JobCatalog::Body(const api::JobKind& kind, const kube::ObjectView& job) const {
+  ASSIGN_OR_RETURN(nlohmann::json body, job.Body());
+  const auto resource = ResourceOf(kind.group, kind.kind);
+  if (!resource) return NotFoundError(fmt::format("{} is not watched", kind.kind));
+  body["apiVersion"] = resource->ApiVersion();
+  body["kind"] = resource->kind;
+  return body;
+}
+
 bool JobCatalog::IsTopAmong(const std::vector<Entry>& entries, const kube::ObjectMeta& job) {
   const kube::OwnerReference* owner = job.Controller();
   if (owner == nullptr) return true;

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,6 +56,8 @@ class JobCatalog {
 
   // Null when it is not there.
   JobObject Find(const JobKey& key) const EXCLUDES(mutex_);
+  // The whole job, with apiVersion and kind: the items of a list of a built-in kind come without them.
+  Result<nlohmann::json> Body(const api::JobKind& kind, const kube::ObjectView& job) const EXCLUDES(mutex_);
   // The jobs whose pod this is: top objects only (a JobSet, not its Jobs). Usually none or one.
   std::vector<JobKey> JobsOf(const kube::PodView& pod) const EXCLUDES(mutex_);
   // True when no other known job owns it.

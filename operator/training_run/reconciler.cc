@@ -192,7 +192,7 @@ class RunPass {
     run.metadata.ns = key_.ns;
     run.metadata.labels = IdentityLabels(identity);
     run.metadata.labels.emplace(kManagedByLabel, kManagedByValue);
-    run.spec.job = {view_->api_version.str(), view_->kind.str(), key_.name, identity.job_uid};
+    run.spec.job = {job_.value("apiVersion", ""), job_.value("kind", ""), key_.name, identity.job_uid};
     run.spec.gang = identity.gang;
     run.spec.generation = identity.generation;
     run.spec.workers = start.identity.workers;
@@ -325,7 +325,7 @@ Result<kube::Action> TrainingRunReconciler::Reconcile(const kube::ObjectKey& key
     return kube::Action::Done();  // its runs go with it, by their owner reference
   }
   if (const Duration wait = WaitBefore(key); wait > Duration::zero()) return kube::Action::RequeueAfter(wait);
-  ASSIGN_OR_RETURN(Json job, view->Body());
+  ASSIGN_OR_RETURN(Json job, env_.catalog.Body(*job_key->kind, *view));
   return RunPass(env_, options_, *job_key, view, std::move(job), deadline).Run();
 }
 

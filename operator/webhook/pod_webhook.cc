@@ -22,10 +22,10 @@ const kube::Resource kJobSets{"jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"
 kube::OwnerLookup MakeLookup(const JobCatalog& catalog, kube::Reader& server, Duration timeout, const Clock& clock) {
   kube::CacheLookup cache = [&catalog](const kube::Resource& resource,
                                        const kube::ObjectKey& key) -> std::shared_ptr<const Json> {
-    const JobStore* store = catalog.StoreOf(resource.group, resource.kind);
-    const JobObject object = store == nullptr ? nullptr : store->Get(key);
+    const api::JobKind* kind = api::FindJobKind(resource.ApiVersion(), resource.kind);
+    const JobObject object = kind == nullptr ? nullptr : catalog.Find({kind, key.ns, key.name});
     if (object == nullptr) return nullptr;
-    auto body = object->Body();
+    auto body = catalog.Body(*kind, *object);
     return body.ok() ? std::make_shared<const Json>(*std::move(body)) : nullptr;
   };
   kube::ResourceOfKind resources = [&catalog](std::string_view group,

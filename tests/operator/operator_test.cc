@@ -315,6 +315,21 @@ TEST_F(OperatorTest, AnEnabledForeignJobGetsARunAndAnOrdinaryOneDoesNot) {
   EXPECT_FALSE(Exists(kTrainingRuns, RunNameOf(plain)));
 }
 
+TEST_F(OperatorTest, AForeignJobFromBeforeTheStartGetsItsRunToo) {
+  // Items of a list of a built-in kind come without apiVersion and kind.
+  const Json job = server_.Put(
+      kube::kJobs,
+      {{"apiVersion", "batch/v1"},
+       {"kind", "Job"},
+       {"metadata", {{"name", "early"}, {"namespace", "team"}, {"annotations", {{"paceline.dev/enabled", "true"}}}}},
+       {"spec", {{"completions", 2}, {"parallelism", 2}, {"completionMode", "Indexed"}}}});
+  const auto replica = Start();
+  ASSERT_TRUE(Eventually([&] { return Exists(kTrainingRuns, RunNameOf(job)); }));
+  const Json run = Get(kTrainingRuns, RunNameOf(job));
+  EXPECT_EQ(run["spec"]["job"]["apiVersion"], "batch/v1");
+  EXPECT_EQ(run["metadata"]["ownerReferences"][0]["kind"], "Job");
+}
+
 TEST_F(OperatorTest, AKindWhoseCrdComesLaterIsFound) {
   config_.discovery_period = std::chrono::milliseconds(50);
   const auto replica = Start();
