@@ -23,14 +23,15 @@ function(add_program)
   target_link_libraries(${P_NAME} PRIVATE ${P_DEPS})
 endfunction()
 
-# add_module_test(NAME <name> SOURCES <file_test.cc...> [DEPS <target...>] [LABEL <label>])
+# add_module_test(NAME <name> SOURCES <file_test.cc...> [DEPS <target...>] [LABEL <label>]
+#                 [READS_TREE <file_test.cc...>])
 #
 # One GoogleTest program per module, in the build folder's tests/<label>/, where scripts/run_tests.py finds it; ctest knows
 # each TEST by its own name. Label: unit (default), contract or integration. Integration tests need the test bed; only
 # unit and contract run under sanitizers.
 include(GoogleTest)
 function(add_module_test)
-  cmake_parse_arguments(T "" "NAME;LABEL" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(T "" "NAME;LABEL" "SOURCES;DEPS;READS_TREE" ${ARGN})
   if(T_UNPARSED_ARGUMENTS OR NOT T_NAME OR NOT T_SOURCES)
     message(FATAL_ERROR "add_module_test needs NAME and SOURCES; not understood: ${T_UNPARSED_ARGUMENTS}")
   endif()
@@ -40,7 +41,9 @@ function(add_module_test)
   add_executable(${T_NAME}_test ${T_SOURCES})
   set_target_properties(${T_NAME}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/${T_LABEL})
   target_include_directories(${T_NAME}_test PRIVATE ${PROJECT_SOURCE_DIR})
-  target_compile_definitions(${T_NAME}_test PRIVATE PACELINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  # Only the sources that say they read files of the tree: an absolute path in a command line makes a compiler cache useless
+  # to another clone.
+  set_property(SOURCE ${T_READS_TREE} APPEND PROPERTY COMPILE_DEFINITIONS PACELINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   # Tests check what the code does, not how fast: optimising them would be a quarter of the release build.
   target_compile_options(${T_NAME}_test PRIVATE -O0)
   target_link_libraries(${T_NAME}_test PRIVATE ${T_DEPS} GTest::gmock GTest::gtest_main)

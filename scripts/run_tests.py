@@ -144,13 +144,19 @@ def main():
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one program")
     parser.add_argument("--label", default="", help="put in front of the names, e.g. asan/")
     parser.add_argument("--report", help="file to which the counts are added")
+    parser.add_argument("--skip", nargs=2, metavar=("NAME", "REASON"), help="add one skip to the report and exit")
     parser.add_argument("--close", metavar="FILE", help="print the closing line of a report and exit")
     args = parser.parse_args()
     if args.close:
         return close_report(args.close)
-    if not args.programs:
+    if not args.programs and not args.skip:
         parser.error("name at least one test program")
     report = load_report(args.report)
+    if args.skip:
+        result = Result(args.skip[0])
+        result.skips = [tuple(args.skip)]
+        print_result(result)
+        report["skipped"] += 1
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         runs = [pool.submit(run_one, path, args.label, args.timeout) for path in args.programs]
         for run in concurrent.futures.as_completed(runs):
