@@ -140,17 +140,20 @@ Status ListSplitter::ReadListMeta(std::string_view message) {
 // Past the string that begins before `at`; the end of the piece when it goes on in the next one.
 size_t ListSplitter::SkipJsonString(std::string_view piece, size_t at) {
   const size_t begin = at;
-  for (; at < piece.size(); ++at) {
-    const char c = piece[at];
-    if (is_after_backslash_) {
-      is_after_backslash_ = false;
-    } else if (c == '\\') {
-      is_after_backslash_ = true;
-    } else if (c == '"') {
-      is_in_string_ = false;
-      break;
+  if (is_after_backslash_) ++at;
+  is_after_backslash_ = false;
+  while (is_in_string_ && at < piece.size()) {
+    const size_t quote = std::min(piece.find('"', at), piece.size());
+    const size_t backslash = piece.substr(at, quote - at).find('\\');
+    if (backslash == std::string_view::npos) {
+      is_in_string_ = quote == piece.size();
+      at = quote;
+    } else {
+      at += backslash + 2;
+      is_after_backslash_ = at > piece.size();  // what it escapes is in the next piece
     }
   }
+  at = std::min(at, piece.size());
   if (depth_ == 1) last_string_.append(piece.substr(begin, std::min<size_t>(at - begin, 256)));
   return is_in_string_ ? at : at + 1;
 }
