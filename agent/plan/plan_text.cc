@@ -13,10 +13,27 @@ namespace {
 using nlohmann::json;
 
 constexpr int kDeepest = 64;
-constexpr int kMostNodes = 200'000;  // aliases can make a short text very large
+constexpr int kMostNodes = 50'000;  // aliases can make a short text very large
 
 Status ErrorAt(const YAML::Mark& mark, std::string_view what) {
   return InvalidArgumentError(fmt::format("line {}: {}", mark.line + 1, what));
+}
+
+// True when a "---" stands after the first line with content; at the start of a line it means nothing else.
+bool HasSecondDocument(std::string_view text) {
+  bool has_content = false;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    if (line.substr(0, 3) == "---") {
+      if (has_content) return true;
+    } else if (line.find_first_not_of(" \t\r") != std::string_view::npos && line.front() != '#') {
+      has_content = true;
+    }
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 1);
+  }
+  return false;
 }
 
 // A plain word means what it means in YAML's core schema; a quoted one is text.
@@ -77,12 +94,12 @@ class Converter {
 }  // namespace
 
 Result<json> ParsePlanText(std::string_view text) {
+  if (HasSecondDocument(text)) return InvalidArgumentError("there is more than one plan in it");
   try {
-    std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
-    if (documents.size() != 1) {
-      return InvalidArgumentError(fmt::format("one plan is expected, {} are there", documents.size()));
-    }
-    return Converter().Convert(documents[0], 0);
+    // Not LoadAll: yaml-cpp 0.7 never comes back from it for some damaged texts.
+    const YAML::Node document = YAML::Load(std::string(text));
+    if (!document.IsDefined() || document.IsNull()) return InvalidArgumentError("there is no plan in it");
+    return Converter().Convert(document, 0);
   } catch (const YAML::Exception& error) {
     return ErrorAt(error.mark, error.msg);
   }

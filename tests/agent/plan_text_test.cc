@@ -34,8 +34,9 @@ TEST(PlanText, SaysWhereItIsWrong) {
   } cases[] = {
       {"a: 1\nb: [1, 2\n", "line"},
       {"a: 1\na: 2\n", "line 2: \"a\" is given twice"},
-      {"a: 1\n---\nb: 2\n", "one plan is expected, 2 are there"},
-      {"", "one plan is expected, 0 are there"},
+      {"a: 1\n---\nb: 2\n", "more than one plan"},
+      {"", "no plan"},
+      {"# nothing\n---\n", "no plan"},
       {"[a]: 1\n", "a key must be a word"},
       {std::string(200, '[') + std::string(200, ']'), "nested too deep"},
       {"a: &a [1,1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
@@ -52,7 +53,7 @@ TEST(PlanText, SaysWhereItIsWrong) {
 TEST(PlanText, SurvivesDamage) {
   const std::string text = "spec:\n  images:\n  - {reference: \"r.test/a:1\", priority: 5}\n  jobs: []\n# end\n";
   std::mt19937 random(5);
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < 2000; ++i) {
     std::string damaged = text.substr(0, random() % (text.size() + 1));
     for (int flips = 0; flips < 2 && !damaged.empty(); ++flips) {
       damaged[random() % damaged.size()] = static_cast<char>(random());

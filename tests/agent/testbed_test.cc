@@ -28,7 +28,7 @@ struct Output {
 };
 
 // Runs a shell command for at most a minute.
-Output Run(const std::string& command) {
+Output Shell(const std::string& command) {
   Output output;
   FILE* pipe = popen(("timeout 60 sh -c '" + command + "' 2>&1").c_str(), "r");
   if (pipe == nullptr) return output;
@@ -39,10 +39,10 @@ Output Run(const std::string& command) {
   return output;
 }
 
-Output Kubectl(const std::string& arguments) { return Run("kubectl " + arguments); }
+Output Kubectl(const std::string& arguments) { return Shell("kubectl " + arguments); }
 
 Output InNode(const std::string& command) {
-  return Run(std::string(PACELINE_SOURCE_DIR) + "/scripts/testbed exec n1 -- " + command);
+  return Shell(std::string(PACELINE_SOURCE_DIR) + "/scripts/testbed exec n1 -- " + command);
 }
 
 const char* const kManifest = R"yaml(
@@ -75,7 +75,7 @@ class AgentOnNode : public ::testing::Test {
   void SetUp() override {
     const char* kubeconfig = std::getenv("PACELINE_KUBECONFIG");
     if (kubeconfig == nullptr) GTEST_SKIP() << "PACELINE_KUBECONFIG is not set: needs scripts/testbed up";
-    if (Run("test -x " PACELINE_AGENT).code != 0) GTEST_SKIP() << PACELINE_AGENT " is not built";
+    if (Shell("test -x " PACELINE_AGENT).code != 0) GTEST_SKIP() << PACELINE_AGENT " is not built";
     kubeconfig_ = kubeconfig;
     Result<Json> crd = api::CustomResourceDefinition("NodePlan");
     ASSERT_TRUE(crd.ok()) << crd.status().ToString();
@@ -106,7 +106,8 @@ class AgentOnNode : public ::testing::Test {
     const std::string script = folder_ + "/agent.sh";
     WriteTextFile(script, "#!/bin/sh\necho $$ > /run/paceline-agent.pid\nexec " PACELINE_AGENT
                           " --node-name n1 --kubeconfig " +
-                              kubeconfig_ + " --metrics-port 19464 --stage-period 500ms --log-level debug >> " +
+                              kubeconfig_ +
+                              " --metrics-port 19464 --stage-period 500ms --clean-up-period 5s --log-level debug >> " +
                               folder_ + "/agent.log 2>&1\n");
     const std::string testbed = std::string(PACELINE_SOURCE_DIR) + "/scripts/testbed";
     const char* arguments[] = {testbed.c_str(), "exec", "n1", "--", "sh", script.c_str(), nullptr};
