@@ -33,7 +33,7 @@ node_boot() { # node; returns when containerd and kubelet are being started
       "$BED_SOURCE/node-init" "$node"
   ) >>"$LOGS/$node-init.log" 2>&1 </dev/null &
   record_pid "outer-$node" $!
-  wait_until 60 "node $node to start" "$LOGS/$node-init.log" node_is_up "$node"
+  wait_until 120 "node $node to start" "$LOGS/$node-init.log" node_is_up "$node"
 }
 
 node_power_cut() { # node; like pulling the plug: the disk stays

@@ -35,14 +35,13 @@ part_registry_up() {
   is_running registry-open || start_process registry-open docker-registry serve "$STATE/registry-open.yml"
   wait_until 60 "the registry" "$LOGS/registry.log" registry_answers 5000
   wait_until 60 "the open registry" "$LOGS/registry-open.log" registry_answers 5001
-  push_bed_images pause busybox
-  # The large one is not needed for a node to become Ready.
-  (exec 9>&-; push_bed_images python) >>"$LOGS/images.log" 2>&1 </dev/null &
+  # No image is needed for a node to become Ready, so this goes on beside the control plane's start.
+  (exec 9>&-; push_bed_images pause busybox python) >>"$LOGS/images.log" 2>&1 </dev/null &
   REGISTRY_PUSH=$!
 }
 
 part_registry_settle() {
-  [ -z "${REGISTRY_PUSH:-}" ] || wait "$REGISTRY_PUSH" || die "cannot push the python image, see $LOGS/images.log"
+  [ -z "${REGISTRY_PUSH:-}" ] || wait "$REGISTRY_PUSH" || die "cannot push the images, see $LOGS/images.log"
 }
 
 part_registry_status() {
