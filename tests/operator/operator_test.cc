@@ -370,10 +370,14 @@ TEST_F(OperatorTest, ReadsTheFirstStepFromTheAgentsReport) {
   pod["metadata"]["annotations"]["paceline.dev/injected"] = "identity,stage";
   pod["metadata"].erase("resourceVersion");
   server_.Put(kube::kPods, pod);
-  RunPod(pod["metadata"]["name"], "n1");
-  ASSERT_TRUE(Eventually([&] { return Phase(Get(kTrainingRuns, RunNameOf(job))) == "Starting"; }));
   ASSERT_TRUE(Eventually([&] { return !Get(kNodePlans, "n1", "").is_null(); }));
   Json plan = Get(kNodePlans, "n1", "");
+  plan["metadata"].erase("resourceVersion");
+  plan["status"] = {{"heartbeat", FormatRfc3339(clock_.WallNow())}};
+  server_.Put(kNodePlans, plan);
+  RunPod(pod["metadata"]["name"], "n1");
+  ASSERT_TRUE(Eventually([&] { return Phase(Get(kTrainingRuns, RunNameOf(job))) == "Starting"; }));
+  plan = Get(kNodePlans, "n1", "");
   plan["metadata"].erase("resourceVersion");
   const WallTime step = clock_.WallNow() + seconds(2);
   plan["status"] = {
