@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "lib/base/json.h"
 #include "lib/base/utf8.h"
 #include "lib/kube/base64.h"
 #include "lib/kube/json_fields.h"
@@ -14,26 +15,6 @@ namespace {
 constexpr int kMaxDepth = 100;
 constexpr size_t kMaxWarningCharacters = 120;
 constexpr std::string_view kReviewVersion = "admission.k8s.io/v1";
-
-// Copying and printing a JSON value recurse, so a body of nothing but brackets would overflow the stack.
-bool NestsTooDeep(std::string_view text) {
-  int depth = 0;
-  bool is_in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (is_in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') is_in_string = false;
-    } else if (c == '"') {
-      is_in_string = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > kMaxDepth) return true;
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
-  return false;
-}
 
 std::string CutWarning(const std::string& warning) {
   const std::string valid = ReplaceInvalidUtf8(warning);
@@ -123,9 +104,9 @@ class Webhook {
 }  // namespace
 
 Result<AdmissionRequest> DecodeAdmissionReview(std::string_view body) {
-  if (NestsTooDeep(body)) return InvalidArgumentError("admission review: nests too deep");
-  const Json review = Json::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (review.is_discarded() || !review.is_object()) return InvalidArgumentError("admission review: not a JSON object");
+  Result<Json> parsed = ParseJson(body, kMaxDepth);
+  if (!parsed.ok()) return parsed.status().Annotate("admission review");
+  const Json& review = *parsed;
   if (StringField(review, "apiVersion") != kReviewVersion || StringField(review, "kind") != "AdmissionReview") {
     return InvalidArgumentError("admission review: not an AdmissionReview of " + std::string(kReviewVersion));
   }
@@ -155,16 +136,14 @@ Result<AdmissionRequest> DecodeAdmissionReview(std::string_view body) {
 }
 
 std::string EncodeAdmissionReview(const std::string& uid, const AdmissionResponse& response) {
-  const auto replace = Json::error_handler_t::replace;
   Json answer = {{"uid", uid}, {"allowed", response.is_allowed}};
   if (!response.message.empty()) answer["status"] = {{"message", response.message}};
   if (response.is_allowed && response.patch != nullptr && response.patch->is_array() && !response.patch->empty()) {
     answer["patchType"] = "JSONPatch";
-    answer["patch"] = EncodeBase64(response.patch->dump(-1, ' ', false, replace));
+    answer["patch"] = EncodeBase64(DumpJson(*response.patch));
   }
   for (const std::string& warning : response.warnings) answer["warnings"].push_back(CutWarning(warning));
-  const Json review = {{"apiVersion", kReviewVersion}, {"kind", "AdmissionReview"}, {"response", answer}};
-  return review.dump(-1, ' ', false, replace);
+  return DumpJson({{"apiVersion", kReviewVersion}, {"kind", "AdmissionReview"}, {"response", answer}});
 }
 
 net::Handler NewAdmissionHandler(const std::string& name, AdmissionHandler handler, const Clock& clock, Logger& log,

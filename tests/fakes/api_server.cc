@@ -161,7 +161,7 @@ void ApiServer::ClearFaults() {
 
 void ApiServer::SetRequestHook(std::function<void(const net::HttpRequest&)> hook) {
   MutexLock lock(mutex_);
-  hook_ = std::move(hook);
+  hook_ = hook ? std::make_shared<std::function<void(const net::HttpRequest&)>>(std::move(hook)) : nullptr;
 }
 
 void ApiServer::Compact() {
@@ -220,13 +220,13 @@ std::string ApiServer::resource_version() const {
 }
 
 std::optional<Fault> ApiServer::Arrive(const net::HttpRequest& request) {
-  std::function<void(const net::HttpRequest&)> hook;
+  std::shared_ptr<const std::function<void(const net::HttpRequest&)>> hook;
   {
     MutexLock lock(mutex_);
     requests_.push_back(request.method + " " + request.target);
     hook = hook_;
   }
-  if (hook) hook(request);
+  if (hook != nullptr) (*hook)(request);
   MutexLock lock(mutex_);
   for (auto it = faults_.begin(); it != faults_.end(); ++it) {
     if (!it->method.empty() && it->method != request.method) continue;

@@ -114,7 +114,8 @@ class ApiServer {
   CondVar changed_;
   ObjectStore store_ GUARDED_BY(mutex_);
   std::vector<Fault> faults_ GUARDED_BY(mutex_);
-  std::function<void(const net::HttpRequest&)> hook_ GUARDED_BY(mutex_);
+  // Shared, not copied, so that a hook may have a state.
+  std::shared_ptr<const std::function<void(const net::HttpRequest&)>> hook_ GUARDED_BY(mutex_);
   std::vector<std::string> requests_ GUARDED_BY(mutex_);
   // What is left of paged lists, by continue token.
   std::map<std::string, std::vector<std::shared_ptr<const Json>>> pages_ GUARDED_BY(mutex_);

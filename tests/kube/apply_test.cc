@@ -47,7 +47,7 @@ TEST_F(ApplyTest, StatusUpdateIsRepeatedOnFreshCopiesAfterConflicts) {
       *client_, kRuns, kKey, "status",
       [&calls](Json& object) {
         ++calls;
-        object["status"]["seen"] = object["metadata"]["annotations"].value("raced", "none");
+        object["status"]["seen"] = object.value(Json::json_pointer("/metadata/annotations/raced"), "none");
         return Status();
       },
       deadline_);

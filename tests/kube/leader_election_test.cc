@@ -252,7 +252,7 @@ TEST_F(LeaderElectionTest, FrozenLeaderIsNoLeaderWhenItWakesUp) {
   server_.Inject({.times = -1, .status = 0});
   clock_.Advance(60s);
   EXPECT_FALSE(a.elector().IsLeader());
-  a.AwaitLost();
+  EXPECT_FALSE(a.AwaitLost().ok());
 }
 
 TEST_F(LeaderElectionTest, LostAnswerOfARenewalIsNoLostLease) {

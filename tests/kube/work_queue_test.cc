@@ -139,10 +139,8 @@ TEST_F(WorkQueueTest, SleepingWorkerWakesForAnEarlierDelay) {
   queue_.AddAfter(Key("far"), 100s);
   clock_.AwaitTimers(1);
   queue_.AddAfter(Key("near"), 1s);
-  while (got == 0) {
-    clock_.AwaitTimers(1);
-    clock_.Advance(1s);
-  }
+  clock_.Advance(1s);
+  while (got == 0) std::this_thread::yield();  // for ever, if the worker sleeps until the far key's time
   clock_.AwaitTimers(1);
   EXPECT_EQ(got, 1) << "the far key is not due yet";
 }
