@@ -75,7 +75,9 @@ TEST(Codec, AcceptsAndRefusesWhatTheCaseFileSays) {
 
 TEST(Codec, EveryExampleSurvivesAWriteAndARead) {
   const Json file = LoadCases();
-  for (const auto& [kind, object] : file.at("bases").items()) {
+  for (const auto& entry : file.at("bases").items()) {
+    const std::string kind = entry.key();
+    const Json& object = entry.value();
     const Json written = WithKind(kind, [&]<typename T>(T*) { return ToJson(*FromJson<T>(object)); });
     const Json again = WithKind(kind, [&]<typename T>(T*) { return ToJson(*FromJson<T>(written)); });
     EXPECT_EQ(written, again) << kind;
@@ -159,9 +161,7 @@ TEST(Codec, RefusesTextThatIsNotUtf8AndNeverWritesIt) {
   EXPECT_NO_THROW(ToJson(run).dump());
 }
 
-TEST(Codec, WritesAnEmptySpecBecauseEveryKindRequiresOne) {
-  EXPECT_EQ(ToJson(NodePlan{}).at("spec"), Json::object());
-}
+TEST(Codec, WritesAnEmptySpecBecauseEveryKindRequiresOne) { EXPECT_EQ(ToJson(NodePlan{}).at("spec"), Json::object()); }
 
 TEST(Codec, WritesAStatusOnceThereIsOne) {
   TrainingRun run;
