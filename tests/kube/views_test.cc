@@ -193,7 +193,8 @@ void DecodeBroken(const std::string& binary, const std::string& text, std::mt199
   };
   StringPool pool;
   ProtoEnvelope envelope;
-  if (OpenEnvelope(damage(binary), &envelope)) DecodeProtobuf<View>(envelope.raw, &pool).status().IgnoreError();
+  const std::string broken = damage(binary);
+  if (OpenEnvelope(broken, &envelope)) DecodeProtobuf<View>(envelope.raw, &pool).status().IgnoreError();
   ASSERT_TRUE(OpenEnvelope(binary, &envelope));
   DecodeProtobuf<View>(damage(std::string(envelope.raw)), &pool).status().IgnoreError();
   DecodeJson<View>(damage(text), &pool).status().IgnoreError();
