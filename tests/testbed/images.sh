@@ -6,15 +6,15 @@ IMAGE_CACHE=$CACHE/images
 
 # image_from_dir OCI_LAYOUT ROOTFS [umoci config argument...]
 image_from_dir() {
-  local layout=$1 rootfs=$2 base
+  local layout=$1 rootfs=$2 defaults
   shift 2
   rm -rf "$layout"
   umoci init --layout "$layout"
   umoci new --image "$layout:1"
   # umoci insert keeps owners; the root folder itself is one entry of the layer.
   umoci insert --image "$layout:1" "$rootfs" / >/dev/null
-  base=(--config.env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin --os linux --architecture amd64 --created 2026-01-01T00:00:00Z)
-  umoci config --image "$layout:1" "${base[@]}" "$@"
+  defaults=(--config.env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin --os linux --architecture amd64 --created 2026-01-01T00:00:00Z)
+  umoci config --image "$layout:1" "${defaults[@]}" "$@"
   umoci gc --layout "$layout" >/dev/null
 }
 
@@ -71,7 +71,15 @@ rootfs_python() { # folder
   ldconfig -r "$1"
 }
 
-image_key() { { cat "$BED_SOURCE/images.sh" "$BED_SOURCE/images/pause.c"; dpkg-query -W -f '${Version}' busybox-static; } | sha256sum | cut -c1-12; }
+# What an image is made of; other edits of this file do not make it anew.
+image_key() { # name
+  {
+    declare -f image_from_dir image_config "rootfs_$1" rootfs_busybox
+    [ "$1" != python ] || echo "${PYTHON_PACKAGES[*]}"
+    [ "$1" != pause ] || cat "$BED_SOURCE/images/pause.c"
+    dpkg-query -W -f '${Version}' busybox-static
+  } | sha256sum | cut -c1-12
+}
 
 image_config() { # name; umoci config arguments, one a line
   case $1 in
@@ -83,7 +91,7 @@ image_config() { # name; umoci config arguments, one a line
 
 bed_image() { # name; makes it unless the cache has it; prints its OCI layout
   local name=$1 layout work config
-  layout=$IMAGE_CACHE/$name-$(image_key)
+  layout=$IMAGE_CACHE/$name-$(image_key "$name")
   if [ ! -e "$layout/index.json" ]; then
     mkdir -p "$IMAGE_CACHE"
     (

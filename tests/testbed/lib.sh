@@ -1,6 +1,6 @@
 # Ground layer of the test bed: messages, waits with deadlines, the instance's folder and settings, and
 # processes that are started, recorded and ended by pid. Sourced by tests/testbed/main.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034 # other files use what is set here
 
 BED_SOURCE=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 BED_NAME=${PACELINE_TESTBED:-default}
@@ -15,8 +15,6 @@ BOOT_ID=$(cat /proc/sys/kernel/random/boot_id)
 
 say() { [ -n "${QUIET:-}" ] || echo "testbed: $*" >&2; }
 die() { echo "testbed: $*" >&2; exit 1; }
-
-# --- time ---------------------------------------------------------------------------------------------
 
 now_ms() { local t=${EPOCHREALTIME/./}; echo $((t / 1000)); }
 seconds_since() { printf '%d.%d' $((($(now_ms) - $1) / 1000)) $((($(now_ms) - $1) % 1000 / 100)); }
@@ -35,8 +33,6 @@ wait_until() {
 }
 
 port_open() { (exec 3<>"/dev/tcp/$1/$2") 2>/dev/null; }
-
-# --- instance -----------------------------------------------------------------------------------------
 
 [[ $BED_NAME =~ ^[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?$ ]] || die "PACELINE_TESTBED: '$BED_NAME' is not a name (a-z, 0-9 and -, at most 20)"
 
@@ -115,7 +111,6 @@ in_hub() { nsenter --net="/run/netns/$HUB_NS" "$@"; }
 api_get() { curl -sf --max-time 5 --cacert "$PKI/ca.crt" --cert "$PKI/admin.crt" --key "$PKI/admin.key" "https://$HUB_IP:6443$1"; }
 kubectl() { "$KUBE_BIN/kubectl" --kubeconfig="$PKI/admin.kubeconfig" --request-timeout="${KUBECTL_TIMEOUT:-10s}" "$@"; }
 
-# --- processes ----------------------------------------------------------------------------------------
 # RUN/NAME.pid holds "pid start-time boot-id", so that a reused pid is never taken for ours.
 # RUN/NAME.cmd holds the command, so that one process can be started again alone.
 
