@@ -204,7 +204,12 @@ std::vector<ApplyConflict> ServerSideApply(Json& live, const Json& fields, const
   std::set<FieldPath> now_owned;
   for (const auto& [path, value] : wanted) now_owned.insert(path);
   for (const FieldPath& path : owned[manager]) {
-    if (now_owned.count(path) == 0 && !IsOwnedByOther(owned, manager, path)) RemoveLeaf(live, path, 0);
+    // What was an empty object and has got fields is no leaf any more, but still wanted.
+    const bool has_fields_now = std::any_of(now_owned.begin(), now_owned.end(), [&](const FieldPath& wanted_path) {
+      return wanted_path.size() > path.size() && std::equal(path.begin(), path.end(), wanted_path.begin());
+    });
+    if (has_fields_now || now_owned.count(path) > 0 || IsOwnedByOther(owned, manager, path)) continue;
+    RemoveLeaf(live, path, 0);
   }
   owned[manager] = std::move(now_owned);
   return {};
