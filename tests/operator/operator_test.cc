@@ -106,7 +106,9 @@ class OperatorTest : public ::testing::Test {
     }
     return "";
   }
-  static std::string Phase(const Json& object) { return object.value("/status/phase"_json_pointer, ""); }
+  static std::string Phase(const Json& object) {
+    return object.is_object() ? object.value("/status/phase"_json_pointer, "") : "";
+  }
 
   // Plays the Job controller: pods of an Indexed Job.
   Json MakePod(const Json& job, int index) {
