@@ -30,7 +30,7 @@ def killed_at_any_moment_it_converges_and_makes_nothing_twice(bed):
         kills += 1
         operator = bed.start(f"k{kills}", *FAST_LEASE)
     for name in names:
-        done = bed.wait_phase(name, "Complete", 150)
+        done = bed.wait_phase(name, "Complete", 300)
         expect(done["status"]["restarts"] == 1, f"{name}: {done['status']}")
     for name in names:
         uid = jobs[name]["metadata"]["uid"]
@@ -40,7 +40,10 @@ def killed_at_any_moment_it_converges_and_makes_nothing_twice(bed):
         mine = [j["metadata"]["name"] for j in items("jobs", bed.ns) if j["metadata"]["labels"].get("paceline.dev/job-uid") == uid]
         expect(sorted(mine) == [f"{name}-g0", f"{name}-g1"], f"{name}: Jobs {mine}")
     expect(len(items("services", bed.ns)) == len(names), "one Service for each job")
-    expect(len(items("pods", bed.ns)) == 4 * len(names), "two pods for each start, no more")
+    # The Job controller removes the workers that it ends; none may be there twice.
+    places = [(p["metadata"]["labels"]["batch.kubernetes.io/job-name"], p["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"])
+              for p in items("pods", bed.ns)]
+    expect(len(places) == len(set(places)), f"a worker twice: {sorted(places)}")
     expect(kills >= 3, f"only {kills} kills")
 
 
