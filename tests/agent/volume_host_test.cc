@@ -1,5 +1,6 @@
 #include "agent/csi/volume_host.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

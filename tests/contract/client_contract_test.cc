@@ -321,7 +321,9 @@ TEST_P(ClientContract, ConflictRetryLosesNoUpdate) {
         const Status done = kube::UpdateWithRetry(
                                 *client, kWidgets, Key("w"), "status",
                                 [](Json& object) {
-                                  object["status"]["n"] = object["status"].value("n", 0) + 1;
+                                  Json& status = object["status"];  // null until the first write
+                                  const int before = status.is_object() ? status.value("n", 0) : 0;
+                                  status["n"] = before + 1;
                                   return Status();
                                 },
                                 Soon())

@@ -131,7 +131,8 @@ class WebhookContract : public ContractTest {
     options.dry_run = true;
     ASSIGN_OR_RETURN(const Json made, client_->Create(kube::kPods, pod, options, Soon()));
     if (!made["metadata"].contains("annotations")) return InternalError("not mutated");
-    if (made["metadata"]["annotations"].value("seen-in", "") != ns_) return InternalError("wrong namespace");
+    if (made["metadata"].value("annotations", Json::object()).value("seen-in", "") != ns_)
+      return InternalError("wrong namespace");
     return Status();
   }
 
