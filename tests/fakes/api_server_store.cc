@@ -154,7 +154,7 @@ std::optional<Reply> ObjectStore::CheckNew(const Kind& kind, const std::string& 
   Json& metadata = object["metadata"];
   if (!metadata.is_object()) metadata = Json::object();
   if (!kube::StringField(metadata, "resourceVersion").empty()) {
-    return Failure(400, "BadRequest", "resourceVersion should not be set on objects to be created");
+    return Failure(500, "InternalError", "resourceVersion should not be set on objects to be created");
   }
   std::string name = kube::StringField(metadata, "name");
   if (name.empty()) {
