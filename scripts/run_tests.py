@@ -3,7 +3,7 @@
 
   scripts/run_tests.py [--jobs N] [--timeout SECONDS] [--report FILE] PROGRAM|SCRIPT...
 
-A GoogleTest program (its name ends in _test) is counted test by test from its own XML. A script counts by its closing
+A compiled program is taken for a GoogleTest program and counted test by test from its own XML. A script counts by its closing
 line "N passed, N failed, N skipped", or as one test by its exit code. Every skip is printed with its reason, every
 failure with the end of its output. Results are added to the report file, so that several runs can close with one line:
 
@@ -40,7 +40,7 @@ class Result:
 def run_one(path, label, timeout):
     name = f"{label}{os.path.basename(path)}"
     result = Result(name)
-    is_gtest = path.endswith("_test") and not path.endswith((".sh", ".py"))
+    is_gtest = is_program(path)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="paceline-test-") as folder:
         xml_path = os.path.join(folder, "result.xml")
@@ -66,6 +66,12 @@ def run_one(path, label, timeout):
         else:
             read_script(result, process.returncode)
     return result
+
+
+def is_program(path):
+    """True for a compiled test program, false for a script."""
+    with open(path, "rb") as f:
+        return f.read(4) == b"\x7fELF"
 
 
 def read_gtest(result, xml_path, returncode):

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/yaml_documents.h"
+
 namespace paceline::agent {
 namespace {
 
@@ -17,23 +19,6 @@ constexpr int kMostNodes = 50'000;  // aliases can make a short text very large
 
 Status ErrorAt(const YAML::Mark& mark, std::string_view what) {
   return InvalidArgumentError(fmt::format("line {}: {}", mark.line + 1, what));
-}
-
-// True when a "---" stands after the first line with content; at the start of a line it means nothing else.
-bool HasSecondDocument(std::string_view text) {
-  bool has_content = false;
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
-    if (line.substr(0, 3) == "---") {
-      if (has_content) return true;
-    } else if (line.find_first_not_of(" \t\r") != std::string_view::npos && line.front() != '#') {
-      has_content = true;
-    }
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
-  }
-  return false;
 }
 
 // A plain word means what it means in YAML's core schema; a quoted one is text.
@@ -94,7 +79,7 @@ class Converter {
 }  // namespace
 
 Result<json> ParsePlanText(std::string_view text) {
-  if (HasSecondDocument(text)) return InvalidArgumentError("there is more than one plan in it");
+  if (SecondYamlDocument(text)) return InvalidArgumentError("there is more than one plan in it");
   try {
     // Not LoadAll: yaml-cpp 0.7 never comes back from it for some damaged texts.
     const YAML::Node document = YAML::Load(std::string(text));

@@ -8,7 +8,8 @@ namespace paceline {
 
 }  // namespace paceline
 
-#define CHECK(condition)                                                                  \
-  do {                                                                                    \
-    if (!(condition)) [[unlikely]] ::paceline::CheckFailed(__FILE__, __LINE__, #condition); \
+#define CHECK(condition)                                       \
+  do {                                                         \
+    if (!(condition)) [[unlikely]]                             \
+      ::paceline::CheckFailed(__FILE__, __LINE__, #condition); \
   } while (false)

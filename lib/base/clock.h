@@ -1,7 +1,7 @@
 // Time as a dependency: code that reads or waits for time takes a Clock&, so tests move time instead of sleeping.
 //
-// Two readings, never mixed: Now() is monotonic and for intervals, deadlines and waits; WallNow() is for timestamps that
-// people or other machines read. Only main() makes a RealClock; tests use fakes::SimulatedClock. Thread-safe.
+// Two readings, never mixed: Now() is monotonic and for intervals, deadlines and waits; WallNow() is for timestamps
+// that people or other machines read. Only main() makes a RealClock; tests use fakes::SimulatedClock. Thread-safe.
 #pragma once
 
 #include <chrono>

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "lib/base/log_format.h"
+#include "lib/base/yaml_documents.h"
 
 namespace paceline {
 
@@ -154,13 +155,15 @@ void ApplyConfigYaml(std::string_view name, const std::string& text, std::deque<
                      std::vector<std::string>& mistakes) {
   FileReader reader(name, fields, mistakes);
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.empty() || (documents.size() == 1 && documents[0].IsNull())) return;
-    if (documents.size() > 1) {
-      return reader.Mistake(documents[1], "a second document begins here; a configuration file holds one");
+    if (const std::optional<int> line = SecondYamlDocument(text)) {
+      YAML::Mark mark;
+      mark.line = *line;
+      return reader.Mistake(mark, "a second document begins here; a configuration file holds one");
     }
-    if (!documents[0].IsMap()) return reader.Mistake(documents[0], "expected \"key: value\" lines");
-    reader.ReadSection("", documents[0]);
+    const YAML::Node document = YAML::Load(text);
+    if (!document.IsDefined() || document.IsNull()) return;
+    if (!document.IsMap()) return reader.Mistake(document, "expected \"key: value\" lines");
+    reader.ReadSection("", document);
   } catch (const YAML::Exception& error) {
     reader.Mistake(error.mark, "not valid YAML: " + error.msg);
   }

@@ -1,5 +1,5 @@
-// Mutex with Clang thread-safety annotations: what a lock guards is written at the field (GUARDED_BY) and checked by the
-// `check` preset. std::mutex itself is invisible to that analysis, so it is used nowhere else.
+// Mutex with Clang thread-safety annotations: what a lock guards is written at the field (GUARDED_BY) and checked by
+// the `check` preset. std::mutex itself is invisible to that analysis, so it is used nowhere else.
 //
 // Rules of the house: no I/O, no callback and no log under a lock; a lock's scope is a visible block.
 #pragma once

@@ -17,22 +17,32 @@ class [[nodiscard]] Result {
  public:
   using value_type = T;
 
-  Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor): `return status;` must work
-    CHECK(!status_.ok());  // an ok Status without a value would be a half-made Result
+  Result(Status status)
+      : status_(std::move(status)) {  // NOLINT(google-explicit-constructor): `return status;` must work
+    CHECK(!status_.ok());             // an ok Status without a value would be a half-made Result
   }
   Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor): `return value;` must work
-  template <typename U, typename = std::enable_if_t<std::is_convertible_v<U&&, T> && !std::is_same_v<std::decay_t<U>, T> &&
-                                                    !std::is_same_v<std::decay_t<U>, Status> &&
-                                                    !std::is_same_v<std::decay_t<U>, Result<T>>>>
+  template <typename U, typename = std::enable_if_t<
+                            std::is_convertible_v<U&&, T> && !std::is_same_v<std::decay_t<U>, T> &&
+                            !std::is_same_v<std::decay_t<U>, Status> && !std::is_same_v<std::decay_t<U>, Result<T>>>>
   Result(U&& value) : value_(std::forward<U>(value)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }
 
   // Only when ok(); anything else is a bug and ends the process.
-  const T& value() const& { CHECK(ok()); return *value_; }
-  T& value() & { CHECK(ok()); return *value_; }
-  T&& value() && { CHECK(ok()); return std::move(*value_); }
+  const T& value() const& {
+    CHECK(ok());
+    return *value_;
+  }
+  T& value() & {
+    CHECK(ok());
+    return *value_;
+  }
+  T&& value() && {
+    CHECK(ok());
+    return std::move(*value_);
+  }
   const T& operator*() const& { return value(); }
   T& operator*() & { return value(); }
   T&& operator*() && { return std::move(*this).value(); }

@@ -1,9 +1,10 @@
 // The result of an operation that can fail: a code to act on and a sentence for a person.
 //
-// Every fallible function in Paceline returns Status or Result<T>; nothing of ours throws. The code says what the caller
-// may do (retry, re-read, give up); the message says what happened to which object. A layer that knows more adds its
-// part once, in front: "publish volume v1: mount /var/x: permission denied". Values are immutable and freely copyable
-// between threads. Foreign error spaces are mapped in one function each (ErrnoStatus here, HTTP in lib/net, ...).
+// Every fallible function in Paceline returns Status or Result<T>; nothing of ours throws. The code says what the
+// caller may do (retry, re-read, give up); the message says what happened to which object. A layer that knows more adds
+// its part once, in front: "publish volume v1: mount /var/x: permission denied". Values are immutable and freely
+// copyable between threads. Foreign error spaces are mapped in one function each (ErrnoStatus here, HTTP in lib/net,
+// ...).
 #pragma once
 
 #include <memory>
@@ -15,18 +16,18 @@ namespace paceline {
 
 enum class StatusCode {
   kOk,
-  kInvalidArgument,    // the request can never work as it stands
-  kNotFound,           // the thing does not exist: not the same as "could not look"
+  kInvalidArgument,  // the request can never work as it stands
+  kNotFound,         // the thing does not exist: not the same as "could not look"
   kAlreadyExists,
-  kPermissionDenied,   // known caller, not allowed, or caller unknown
-  kAborted,            // lost a race (conflict, stale resourceVersion): read again, then decide again
-  kUnavailable,        // the other side is not there or overloaded: retry later
+  kPermissionDenied,  // known caller, not allowed, or caller unknown
+  kAborted,           // lost a race (conflict, stale resourceVersion): read again, then decide again
+  kUnavailable,       // the other side is not there or overloaded: retry later
   kDeadlineExceeded,
   kCancelled,          // we were asked to stop
   kResourceExhausted,  // a quota, a limit of ours, or the disk
   kDataLoss,           // bytes fail their checksum or are cut short
   kUnimplemented,
-  kInternal,           // a broken assumption; worth a bug report
+  kInternal,  // a broken assumption; worth a bug report
 };
 
 // "NotFound", "Unavailable", ... as used in log lines, metrics labels and JSON.
@@ -84,8 +85,8 @@ bool IsRetryable(const Status& status);
 }  // namespace paceline
 
 // Leaves the enclosing function with the Status of `expression` unless it is ok.
-#define RETURN_IF_ERROR(expression)                        \
-  do {                                                     \
-    ::paceline::Status paceline_status_ = (expression);    \
-    if (!paceline_status_.ok()) return paceline_status_;   \
+#define RETURN_IF_ERROR(expression)                      \
+  do {                                                   \
+    ::paceline::Status paceline_status_ = (expression);  \
+    if (!paceline_status_.ok()) return paceline_status_; \
   } while (false)

@@ -24,8 +24,8 @@ class UniqueFd {
   bool is_valid() const { return fd_ >= 0; }
   // Gives the descriptor up to the caller, who must close it.
   [[nodiscard]] int Release() { return std::exchange(fd_, -1); }
-  // Errors of close are dropped on purpose: after an fsync there is nothing left to lose, and on Linux the descriptor is
-  // gone either way. Writers who must know call fsync or close themselves.
+  // Errors of close are dropped on purpose: after an fsync there is nothing left to lose, and on Linux the descriptor
+  // is gone either way. Writers who must know call fsync or close themselves.
   void Reset(int fd = -1) {
     if (fd_ >= 0) ::close(fd_);
     fd_ = fd;

@@ -3,7 +3,8 @@
 //
 // Errors, mapped from the server's Status object in one place (errors.h):
 //   kNotFound 404 · kAlreadyExists 409 AlreadyExists · kAborted 409 Conflict, 410 Gone: read again and decide again ·
-//   kInvalidArgument 400, 413, 415, 422: never retry · kPermissionDenied 401, 403 · kUnavailable 429, 5xx, no connection
+//   kInvalidArgument 400, 413, 415, 422: never retry · kPermissionDenied 401, 403 · kUnavailable 429, 5xx, no
+//   connection
 // Messages carry the server's own text and the object. Calls block until their deadline; all are thread-safe.
 #pragma once
 
@@ -47,7 +48,7 @@ struct WriteOptions {
 };
 
 struct DeleteOptions {
-  std::string uid_precondition;  // non-empty: kAborted unless the object still has this uid
+  std::string uid_precondition;    // non-empty: kAborted unless the object still has this uid
   std::string propagation_policy;  // "", "Foreground", "Background", "Orphan"
   std::optional<int> grace_period_seconds;
 };

@@ -216,6 +216,17 @@ TEST_F(Config, ABadCommandLineIsExplained) {
             "cannot read the --config file: open gone.yaml: No such file or directory");
 }
 
+TEST_F(Config, ADamagedFileIsReadToItsEnd) {
+  const std::string good = "leaderElection:\n  leaseDuration: 3s\nname: \"a\"\n# end\n";
+  for (size_t i = 0; i < good.size(); ++i) {
+    for (const char damage : {'\0', '{', '[', '"', '\'', '-', '&', '*', '!', '|', '%', '\t', '\xff'}) {
+      std::string bad = good;
+      bad[i] = damage;
+      (void)Parse({}, bad).ok();  // may be a mistake or not; it must end
+    }
+  }
+}
+
 TEST_F(Config, ABadFileIsExplained) {
   EXPECT_THAT(Mistakes({}, "a: [1, 2\nb: 3"), HasSubstr("c.yaml:2: not valid YAML: "));
   EXPECT_THAT(Mistakes({}, "just words"), HasSubstr("c.yaml:1: expected \"key: value\" lines"));
