@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/clock.h"
 #include "lib/base/metrics.h"
 #include "lib/kube/client.h"
 #include "lib/kube/config.h"
