@@ -90,6 +90,10 @@ net::HttpTransport& ContractTest::Connect() {
 
 std::unique_ptr<Client> ContractTest::NewClient() { return kube::NewRestClient(Connect(), clock_); }
 
+void ContractTest::ProvokeBookmark() {
+  if (fake_ != nullptr) fake_->SendBookmarks();
+}
+
 void ContractTest::DefineWidgets() {
   const Status defined = client_->Create(kube::kCustomResourceDefinitions, WidgetDefinition(), {}, Soon()).status();
   ASSERT_TRUE(defined.ok() || defined.code() == StatusCode::kAlreadyExists) << defined.ToString();

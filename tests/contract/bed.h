@@ -37,6 +37,8 @@ class ContractTest : public ::testing::TestWithParam<ServerKind> {
   // One more connection to the server; lives as long as the test.
   net::HttpTransport& Connect();
   std::unique_ptr<Client> NewClient();
+  // Makes the fake send its bookmarks now; a real server does so in its own time.
+  void ProvokeBookmark();
   // Defines kWidgets and waits until it is served.
   void DefineWidgets();
   // Creates a pod that no kubelet will ever start; waits for the namespace's service account.

@@ -12,6 +12,9 @@ namespace {
 using namespace std::chrono_literals;
 using kube::kConfigMaps;
 
+// A real server sends one about once a minute.
+constexpr Duration kBookmarkPeriod = 90s;
+
 // A watch on a thread of its own that keeps what it receives.
 class Watch {
  public:
@@ -22,8 +25,8 @@ class Watch {
         thread_([this](std::stop_token stop) { Run(stop); }) {}
 
   // "ADDED a", "MODIFIED a", ...; blocks until there are `count` of them or the watch is over.
-  std::vector<std::string> Await(size_t count) {
-    const Deadline deadline = Deadline::After(clock_, 30s);
+  std::vector<std::string> Await(size_t count, Duration limit = 30s) {
+    const Deadline deadline = Deadline::After(clock_, limit);
     MutexLock lock(mutex_);
     while (lines_.size() < count && !is_over_ && !deadline.Expired(clock_)) {
       changed_.WaitUntil(lock, clock_, deadline.when());
@@ -36,6 +39,10 @@ class Watch {
     MutexLock lock(mutex_);
     while (!is_over_ && !deadline.Expired(clock_)) changed_.WaitUntil(lock, clock_, deadline.when());
     return {is_over_ ? end_ : InternalError("still running"), http_status_};
+  }
+  bool IsOver() {
+    MutexLock lock(mutex_);
+    return is_over_;
   }
   std::vector<Json> Objects() {
     MutexLock lock(mutex_);
@@ -186,7 +193,10 @@ TEST_P(WatchContract, StreamingListNeedsAMatchRule) {
 
 TEST_P(WatchContract, TooOldVersionIsGone) {
   auto watch = Start("resourceVersion=1");
-  const std::vector<std::string> lines = watch->Await(1);
+  const std::vector<std::string> lines = watch->Await(1, 5s);
+  if (lines.empty() && GetParam() == ServerKind::kReal && !watch->IsOver()) {
+    GTEST_SKIP() << "this server is so young that it still knows its first versions";
+  }
   // Both ways of saying it are allowed; the reflector takes either.
   if (lines.empty()) {
     EXPECT_EQ(watch->AwaitEnd().second, 410);
@@ -195,20 +205,27 @@ TEST_P(WatchContract, TooOldVersionIsGone) {
   }
 }
 
-TEST_P(WatchContract, EndsByItselfAfterTheTimeAskedForWithABookmarkBefore) {
+TEST_P(WatchContract, EndsByItselfAfterTheTimeAskedFor) {
   const TimePoint start = clock_.Now();
-  auto watch = Start("timeoutSeconds=4&allowWatchBookmarks=true&resourceVersion=" + Now());
+  auto watch = Start("timeoutSeconds=2&resourceVersion=" + Now());
   Set("a", "1");
   const auto [end, http_status] = watch->AwaitEnd();
   EXPECT_TRUE(end.ok()) << end.ToString();
   EXPECT_EQ(http_status, 200);
-  EXPECT_GE(clock_.Now() - start, 3500ms);
-  const std::vector<std::string> lines = watch->Await(2);
-  ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(lines[0], "ADDED a");
-  EXPECT_EQ(lines[1], "BOOKMARK progress");
-  EXPECT_GE(std::stoull(watch->Objects()[1]["metadata"]["resourceVersion"].get<std::string>()),
-            std::stoull(watch->Objects()[0]["metadata"]["resourceVersion"].get<std::string>()));
+  EXPECT_GE(clock_.Now() - start, 1500ms);
+  EXPECT_THAT(watch->Await(1), ::testing::ElementsAre("ADDED a"));
+}
+
+TEST_P(WatchContract, BookmarkCarriesAVersionToGoOnFrom) {
+  auto watch = Start("allowWatchBookmarks=true&resourceVersion=" + Now());
+  Set("a", "1");
+  ASSERT_EQ(watch->Await(1).size(), 1u);
+  ProvokeBookmark();
+  ASSERT_THAT(watch->Await(2, kBookmarkPeriod), ::testing::ElementsAre("ADDED a", "BOOKMARK progress"));
+  auto version = [&watch](size_t i) {
+    return std::stoull(watch->Objects()[i]["metadata"]["resourceVersion"].get<std::string>());
+  };
+  EXPECT_GE(version(1), version(0));
 }
 
 TEST_P(WatchContract, StopEndsItAtOnce) {

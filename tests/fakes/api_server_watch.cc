@@ -9,8 +9,6 @@ namespace {
 
 // A watch without timeoutSeconds, as the real server's default minimum.
 constexpr Duration kDefaultWatchTime = std::chrono::seconds(1800);
-// The last bookmark comes so long before the end, as from the real watch cache.
-constexpr Duration kLastBookmark = std::chrono::seconds(2);
 
 std::string Frame(const char* type, const Json& object) {
   return Json{{"type", type}, {"object", object}}.dump() + "\n";
@@ -38,7 +36,6 @@ struct ApiServer::WatchCursor {
   bool is_over = false;
   uint64_t drops = 0;
   uint64_t bookmarks = 0;
-  bool had_last_bookmark = false;
   TimePoint silent_since{};
 };
 
@@ -150,9 +147,7 @@ Status ApiServer::AwaitFrames(const WatchOrder& order, WatchCursor& cursor, cons
       cursor.is_over = true;
       return Status();
     }
-    const bool has_more = order.has_bookmarks && !cursor.had_last_bookmark && !is_stalled_;
-    const TimePoint wake = has_more ? order.end - kLastBookmark : server_end;
-    changed_.WaitUntil(lock, clock_, std::min({idle_end, wake, order.deadline.when()}), stop);
+    changed_.WaitUntil(lock, clock_, std::min({idle_end, server_end, order.deadline.when()}), stop);
   }
 }
 
@@ -203,10 +198,8 @@ std::string ApiServer::NextFrames(const WatchOrder& order, WatchCursor& cursor) 
     last["metadata"]["resourceVersion"] = std::to_string(it->version);
     emit("DELETED", last);
   }
-  const bool is_last = order.has_bookmarks && !cursor.had_last_bookmark && clock_.Now() >= order.end - kLastBookmark;
-  if (cursor.bookmarks != bookmarks_ || is_last) {
+  if (cursor.bookmarks != bookmarks_) {
     cursor.bookmarks = bookmarks_;
-    cursor.had_last_bookmark |= is_last;
     cursor.version = store_.version();
     if (order.has_bookmarks) bookmark(/*is_initial_end=*/false);
   }
