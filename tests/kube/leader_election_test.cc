@@ -29,7 +29,12 @@ class Candidate {
 
   void Start() {
     auto started = LeaderElector::Start(options_,
-                                        {.on_started_leading = [this] { Note(started_leading_); },
+                                        {.on_started_leading =
+                                             [this] {
+                                               MutexLock lock(mutex_);
+                                               started_leading_ = true;
+                                               changed_.NotifyAll();
+                                             },
                                          .on_lost =
                                              [this](const Status& why) {
                                                MutexLock lock(mutex_);
@@ -73,12 +78,6 @@ class Candidate {
   fakes::CaptureLog& log() { return log_; }
 
  private:
-  void Note(bool& flag) {
-    MutexLock lock(mutex_);
-    flag = true;
-    changed_.NotifyAll();
-  }
-
   const Clock& clock_;
   std::unique_ptr<net::HttpTransport> transport_;
   std::unique_ptr<Client> client_;
