@@ -125,7 +125,9 @@ void Watches::OnPod(const kube::CacheChange<kube::PodView>& change) {
   WakeJobsOf(pod, kube::Priority::kNormal);
   const bool came = change.after != nullptr && (change.before == nullptr || change.before->spec.node_name.empty());
   const bool went = change.after == nullptr || IsFinished(*change.after);
-  if ((came || went) && !pod.spec.node_name.empty() && !catalog_.JobsOf(pod).empty()) {
+  // When a pod goes, its job may have gone before it: then its label must do, or the plan would name the job for ever.
+  const bool matters = went ? catalog_.MayBeOfJob(pod) : came && !catalog_.JobsOf(pod).empty();
+  if (matters && !pod.spec.node_name.empty()) {
     queues->node_plans.Add({"", pod.spec.node_name.str()});
   }
 }

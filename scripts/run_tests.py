@@ -22,6 +22,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 TAIL_LINES = 60
+CLOSING_LINES = 12  # of each failure, said once more at the end of a long log
 CLOSING_LINE = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$", re.M)
 
 
@@ -103,9 +104,8 @@ def read_script(result, returncode):
         result.passed = passed
         reasons = re.findall(r"^(?:skip|SKIP)\S*\s+(.*)$", result.output, re.M)
         result.skips = [(result.name, reasons[i] if i < len(reasons) else "") for i in range(skipped)]
-        result.failures = [(result.name, f"{failed} failed")] if failed else []
-        # One entry stands for all of them in the list; the count keeps the script's own number.
-        result.failures += [(result.name, "see above")] * max(0, failed - 1)
+        told = re.findall(r"^(?:FAILED|FAIL|not ok)\s+(.*(?:\n(?!ok|FAIL|SKIP|skip|not ok|\d+ passed).*){0,8})", result.output, re.M)
+        result.failures = [(result.name, told[i] if i < len(told) else "see above") for i in range(failed)]
     if returncode != 0 and not result.failures:
         result.failures.append((result.name, f"ended with {returncode}"))
     elif not lines and returncode == 0:
@@ -137,8 +137,10 @@ def load_report(path):
 
 def close_report(path):
     report = load_report(path)
-    for name in report["failures"]:
+    for name, text in report["failures"]:
         print(f"failed: {name}")
+        for line in text.splitlines()[:CLOSING_LINES]:
+            print(f"    {line}")
     print(f"{report['passed']} passed, {report['failed']} failed, {report['skipped']} skipped")
     return 1 if report["failed"] or report["passed"] == 0 else 0
 
@@ -171,7 +173,7 @@ def main():
             report["passed"] += result.passed
             report["failed"] += len(result.failures)
             report["skipped"] += len(result.skips)
-            report["failures"] += [name for name, _ in result.failures]
+            report["failures"] += result.failures
     if args.report:
         with open(args.report, "w", encoding="utf-8") as f:
             json.dump(report, f)

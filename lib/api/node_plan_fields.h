@@ -44,8 +44,8 @@ template <typename V>
 void Fields(V& v, const NodePlanSpec*) {
   using T = NodePlanSpec;
   v.Field("images", &T::images, {.doc = "Images to have warm.", .max_items = 256});
-  v.Field("jobs", &T::jobs,
-          {.doc = "Jobs with pods on the node.", .max_items = 1024, .list = ListType::kMap, .list_key = "uid"});
+  // Atomic: of a keyed list the server, when an apply takes the last entry out, leaves nothing, and of the spec null.
+  v.Field("jobs", &T::jobs, {.doc = "Jobs with pods on the node.", .max_items = 1024});
   v.Field("peers", &T::peers,
           {.doc = "Nodes to ask for blocks.", .max_items = 4096, .list = ListType::kMap, .list_key = "node"});
 }

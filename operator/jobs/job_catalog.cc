@@ -113,6 +113,12 @@ bool JobCatalog::IsTopAmong(const std::vector<Entry>& entries, const kube::Objec
 
 bool JobCatalog::IsTop(const kube::ObjectMeta& job) const { return IsTopAmong(Entries(), job); }
 
+bool JobCatalog::MayBeOfJob(const kube::PodView& pod) const {
+  const std::vector<Entry> entries = Entries();
+  return std::any_of(entries.begin(), entries.end(),
+                     [&](const Entry& entry) { return pod.meta.labels.Contains(entry.kind->pod_label); });
+}
+
 std::vector<JobKey> JobCatalog::JobsOf(const kube::PodView& pod) const {
   std::vector<JobKey> jobs;
   const std::vector<Entry> entries = Entries();

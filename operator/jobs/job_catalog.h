@@ -60,6 +60,8 @@ class JobCatalog {
   Result<nlohmann::json> Body(const api::JobKind& kind, const kube::ObjectView& job) const EXCLUDES(mutex_);
   // The jobs whose pod this is: top objects only (a JobSet, not its Jobs). Usually none or one.
   std::vector<JobKey> JobsOf(const kube::PodView& pod) const EXCLUDES(mutex_);
+  // True when the pod has the label of a known kind's pods, whether or not its job is still there.
+  bool MayBeOfJob(const kube::PodView& pod) const EXCLUDES(mutex_);
   // True when no other known job owns it.
   bool IsTop(const kube::ObjectMeta& job) const EXCLUDES(mutex_);
 

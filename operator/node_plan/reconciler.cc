@@ -80,7 +80,7 @@ Result<kube::Action> NodePlanReconciler::Reconcile(const kube::ObjectKey& key, D
   }
   Json object = api::ToJson(plan);
   object.erase("status");
-  // Said even when empty: if the last field that we own went, the server would make the whole spec null and refuse it.
+  // Said even when empty, so that the last job goes: what an apply leaves out, it gives up, and the spec would be null.
   if (!object["spec"].contains("jobs")) object["spec"]["jobs"] = Json::array();
   const Result<Json> written = kube::Apply(env_.client, kNodePlans, object, std::string(kNodePlanManager), deadline);
   if (!written.ok()) return written.status();

@@ -86,7 +86,12 @@ class AgentOnNode : public ::testing::Test {
   }
 
   void TearDown() override {
-    if (kubeconfig_.empty()) return;
+    if (!kubeconfig_.empty()) EndAll();
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+  void EndAll() {
     Kubectl("delete pod --ignore-not-found --wait=false scratch-memory scratch-disk scratch-bad");
     for (const char* pod : {"scratch-memory", "scratch-disk", "scratch-bad"}) AwaitGone(pod);
     Signal("TERM");

@@ -377,13 +377,13 @@ TEST_F(HttpClientTest, Ipv6LiteralWorksForSend) {
       },
       "::1");
   const auto client = Client(server.url());
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 12; ++i) {
     const Result<HttpResponse> response = client->Send(Post("body"), Soon());
     ASSERT_TRUE(response.ok()) << response.status().ToString();
     EXPECT_EQ(response->body, "six");
   }
   EXPECT_THAT(seen, HasSubstr("Host: [::1]:" + std::to_string(server.port())));
-  EXPECT_EQ(server.connections(), 1);
+  EXPECT_LT(server.connections(), 12);  // reused; put back a moment after the answer, as above
 }
 
 TEST_F(HttpClientTest, PlainRequestsGoThroughTheProxy) {

@@ -363,6 +363,19 @@ TEST_F(OperatorTest, EveryNodeHasAPlanThatNamesItsJobs) {
   ASSERT_TRUE(Eventually([&] { return !Get(kNodePlans, "n1", "").contains("/spec/jobs/0"_json_pointer); }));
 }
 
+TEST_F(OperatorTest, APlanForgetsAJobThatWentBeforeItsPods) {
+  server_.Put(kube::kNodes, {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", "n1"}}}});
+  const auto replica = Start();
+  TrainingJob("llama");
+  ASSERT_TRUE(Eventually([&] { return Exists(kube::kJobs, "llama-g0"); }));
+  RunPod(MakePod(Get(kube::kJobs, "llama-g0"), 0)["metadata"]["name"], "n1");
+  ASSERT_TRUE(Eventually([&] { return Get(kNodePlans, "n1", "").contains("/spec/jobs/0"_json_pointer); }));
+  server_.Erase(kTrainingJobs, {"team", "llama"});
+  ASSERT_TRUE(Eventually([&] { return !Exists(kTrainingJobs, "llama"); }));
+  server_.Erase(kube::kPods, {"team", "llama-g0-0-abcde"});
+  EXPECT_TRUE(Eventually([&] { return !Get(kNodePlans, "n1", "").contains("/spec/jobs/0"_json_pointer); }));
+}
+
 TEST_F(OperatorTest, ReadsTheFirstStepFromTheAgentsReport) {
   server_.Put(kube::kNodes, {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", "n1"}}}});
   const auto replica = Start();
