@@ -23,7 +23,7 @@ of the one JVM only (--hdfs-mode jvm):
   do corrupt|halve|remove-replica PATH BLOCK DATANODE
   do silence|unsilence|expire DATANODE  no heartbeats; expire waits until it is taken for dead
   do delay-acks MS                      all DataNodes; 0 ends it
-  do lease SOFT-MS HARD-MS              lease limits
+  do lease SOFT-MS HARD-MS              lease limits; Hadoop has 60000 1200000
   do report                             block reports of all DataNodes, now
   do safemode enter|leave|get; do chmod PATH MODE; do chown PATH USER [GROUP]; do quota PATH NAMES BYTES
   do snapshot PATH NAME; do erasure-code POLICY FOLDER; do encrypt KEY FOLDER; do observe NAMENODE
@@ -66,9 +66,9 @@ hdfs_failover() { # name
   [ "$HDFS_MODE" != jvm ] || { hdfs_do failover "$1"; return; }
   local from
   if from=$(hdfs_active); then
-    [ "$from" = "$1" ] || hdfs_tool org.apache.hadoop.hdfs.tools.DFSHAAdmin -failover "$from" "$1"
+    [ "$from" = "$1" ] || hdfs_tool org.apache.hadoop.hdfs.tools.DFSHAAdmin -failover "$from" "$1" || die "hdfs: cannot fail over to $1"
   else
-    hdfs_tool org.apache.hadoop.hdfs.tools.DFSHAAdmin -transitionToActive --forceactive "$1"
+    hdfs_tool org.apache.hadoop.hdfs.tools.DFSHAAdmin -transitionToActive --forceactive "$1" || die "hdfs: cannot make $1 active"
   fi
 }
 
@@ -135,12 +135,12 @@ command_hdfs() {
     stop | kill | start | pause | resume | cut | heal | failover) hdfs_name_is_known "${1:-}" || die "hdfs $command: '${1:-}' is not a daemon (nn1, dn1 ...)" ;;
   esac
   case $command in
-    dfs) hdfs_tool org.apache.hadoop.fs.FsShell "$@" ;;
-    fsck) hdfs_tool org.apache.hadoop.hdfs.tools.DFSck "$@" ;;
-    dfsadmin) hdfs_tool org.apache.hadoop.hdfs.tools.DFSAdmin "$@" ;;
-    haadmin) hdfs_tool org.apache.hadoop.hdfs.tools.DFSHAAdmin "$@" ;;
-    oiv) hdfs_tool org.apache.hadoop.hdfs.tools.offlineImageViewer.OfflineImageViewerPB "$@" ;;
-    java) hdfs_tool "$@" ;;
+    dfs) hdfs_tool org.apache.hadoop.fs.FsShell "$@" || exit $? ;;
+    fsck) hdfs_tool org.apache.hadoop.hdfs.tools.DFSck "$@" || exit $? ;;
+    dfsadmin) hdfs_tool org.apache.hadoop.hdfs.tools.DFSAdmin "$@" || exit $? ;;
+    haadmin) hdfs_tool org.apache.hadoop.hdfs.tools.DFSHAAdmin "$@" || exit $? ;;
+    oiv) hdfs_tool org.apache.hadoop.hdfs.tools.offlineImageViewer.OfflineImageViewerPB "$@" || exit $? ;;
+    java) hdfs_tool "$@" || exit $? ;;
     status) hdfs_status ;;
     stop) hdfs_stop_one "$1" TERM ;;
     kill) hdfs_stop_one "$1" KILL ;;

@@ -129,6 +129,7 @@ dfs.web.authentication.kerberos.principal=HTTP/hdfs.test@TEST.BED
 dfs.web.authentication.kerberos.keytab=$keytab
 dfs.namenode.kerberos.internal.spnego.principal=HTTP/hdfs.test@TEST.BED
 dfs.cluster.administrators=alice
+hadoop.user.group.static.mapping.overrides=alice=testbed
 dfs.permissions.superusergroup=testbed
 ignore.secure.ports.for.testing=true
 KEYS

@@ -108,6 +108,8 @@ hdfs_common_keys() { # address of the NameNode as the reader dials it
   hdfs_is_ha || return 0
   for ((k = 2; k <= HDFS_NAMENODES; k++)); do names+=,nn$k; done
   echo dfs.nameservices=testbed
+  # haadmin refuses to fail over without one.
+  echo 'dfs.ha.fencing.methods=shell(/bin/true)'
   echo "dfs.ha.namenodes.testbed=$names"
   for ((k = 1; k <= HDFS_NAMENODES; k++)); do
     echo "dfs.namenode.rpc-address.testbed.nn$k=$1:$((8019 + k))"
@@ -143,7 +145,6 @@ KEYS
   hdfs_is_ha || echo "dfs.namenode.http-address=$HDFS_IP:9870"
   ! hdfs_is_ha || cat <<KEYS
 dfs.namenode.shared.edits.dir=file://$HDFS_HOME/data/edits
-dfs.ha.fencing.methods=shell(/bin/true)
 dfs.ha.tail-edits.period=1s
 dfs.ha.log-roll.period=2s
 KEYS

@@ -22,9 +22,18 @@ class Skip(Exception):
     """A check cannot be made here; the text says why."""
 
 
-def check(name):
+# What the environment of the instance must name for a check of that part.
+PART_SIGNS = {"kubernetes": "KUBECONFIG", "hdfs": "HDFS_URI"}
+
+
+def check(name, part="kubernetes"):
     def register(function):
-        CHECKS.append((name, function))
+        def when_up():
+            if PART_SIGNS[part] not in os.environ:
+                raise Skip(f"part {part} is not up")
+            function()
+
+        CHECKS.append((name, when_up))
         return function
 
     return register
