@@ -159,7 +159,11 @@ Result<kube::Action> ReportUnreadable(const TrainingJobEnvironment& env, const J
 
 Result<kube::Action> TrainingJobReconciler::Reconcile(const kube::ObjectKey& key, Deadline deadline, std::stop_token) {
   const auto view = env_.training_jobs.Get(key);
-  if (view == nullptr) return kube::Action::Done();
+  if (view == nullptr) {
+    pacer_.Forget(key);
+    return kube::Action::Done();
+  }
+  if (const Duration wait = pacer_.WaitBefore(key); wait > Duration::zero()) return kube::Action::RequeueAfter(wait);
   ASSIGN_OR_RETURN(const Json body, view->Body());
   Result<TrainingJob> job = api::FromJson<TrainingJob>(body);
   if (!job.ok()) return ReportUnreadable(env_, body, job.status(), deadline);

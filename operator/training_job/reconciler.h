@@ -7,6 +7,7 @@
 #include "lib/kube/client.h"
 #include "lib/kube/controller.h"
 #include "lib/kube/events.h"
+#include "operator/pacer.h"
 
 namespace paceline::operator_ {
 
@@ -24,12 +25,17 @@ struct TrainingJobEnvironment {
 
 class TrainingJobReconciler final : public kube::Reconciler {
  public:
-  explicit TrainingJobReconciler(const TrainingJobEnvironment& environment) : env_(environment) {}
+  // Two looks at one job are at least `min_interval` apart: a failure is acted on within that, and a job of 1,000
+  // workers costs no pass per pod event.
+  explicit TrainingJobReconciler(const TrainingJobEnvironment& environment,
+                                 Duration min_interval = std::chrono::milliseconds(250))
+      : env_(environment), pacer_(env_.clock, min_interval) {}
 
   Result<kube::Action> Reconcile(const kube::ObjectKey& key, Deadline deadline, std::stop_token stop) override;
 
  private:
   const TrainingJobEnvironment env_;
+  Pacer pacer_;
 };
 
 }  // namespace paceline::operator_

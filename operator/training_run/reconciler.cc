@@ -305,26 +305,15 @@ bool MayBeEnabled(const kube::ObjectMeta& meta) {
   return !value.empty() && value != "false";
 }
 
-Duration TrainingRunReconciler::WaitBefore(const kube::ObjectKey& key) {
-  const TimePoint now = env_.clock.Now();
-  MutexLock lock(mutex_);
-  const auto [found, is_new] = looked_at_.try_emplace(key, now);
-  if (is_new) return Duration::zero();
-  if (now - found->second < options_.min_interval) return options_.min_interval - (now - found->second);
-  found->second = now;
-  return Duration::zero();
-}
-
 Result<kube::Action> TrainingRunReconciler::Reconcile(const kube::ObjectKey& key, Deadline deadline, std::stop_token) {
   const auto job_key = JobKey::FromObjectKey(key);
   if (!job_key) return InvalidArgumentError("not a job: " + key.ToString());
   const JobObject view = env_.catalog.Find(*job_key);
   if (view == nullptr || !env_.catalog.IsTop(view->meta)) {
-    MutexLock lock(mutex_);
-    looked_at_.erase(key);
+    pacer_.Forget(key);
     return kube::Action::Done();  // its runs go with it, by their owner reference
   }
-  if (const Duration wait = WaitBefore(key); wait > Duration::zero()) return kube::Action::RequeueAfter(wait);
+  if (const Duration wait = pacer_.WaitBefore(key); wait > Duration::zero()) return kube::Action::RequeueAfter(wait);
   ASSIGN_OR_RETURN(Json job, env_.catalog.Body(*job_key->kind, *view));
   return RunPass(env_, options_, *job_key, view, std::move(job), deadline).Run();
 }

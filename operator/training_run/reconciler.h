@@ -4,17 +4,16 @@
 // Pods of a big job change hundreds of times in its first seconds: a job is looked at at most once a second.
 #pragma once
 
-#include <map>
 #include <memory>
 
 #include "lib/base/clock.h"
-#include "lib/base/mutex.h"
 #include "lib/kube/cache.h"
 #include "lib/kube/client.h"
 #include "lib/kube/controller.h"
 #include "lib/kube/events.h"
 #include "operator/jobs/job_catalog.h"
 #include "operator/node_plan/node_reports.h"
+#include "operator/pacer.h"
 #include "operator/training_run/observed_times.h"
 
 namespace paceline::operator_ {
@@ -49,18 +48,14 @@ struct TrainingRunOptions {
 class TrainingRunReconciler final : public kube::Reconciler {
  public:
   TrainingRunReconciler(const TrainingRunEnvironment& environment, const TrainingRunOptions& options)
-      : env_(environment), options_(options) {}
+      : env_(environment), options_(options), pacer_(env_.clock, options_.min_interval) {}
 
   Result<kube::Action> Reconcile(const kube::ObjectKey& key, Deadline deadline, std::stop_token stop) override;
 
  private:
-  // Zero when the job may be looked at now, which then counts as looked at; else how long to wait.
-  Duration WaitBefore(const kube::ObjectKey& key) EXCLUDES(mutex_);
-
   const TrainingRunEnvironment env_;
   const TrainingRunOptions options_;
-  Mutex mutex_;
-  std::map<kube::ObjectKey, TimePoint> looked_at_ GUARDED_BY(mutex_);
+  Pacer pacer_;
 };
 
 // True when the annotations ask for Paceline, or try to: a bad value has to be told about.
