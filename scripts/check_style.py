@@ -181,6 +181,7 @@ WRAPPERS = [
     (("openssl/", "zlib.h"), ["lib/net/*"]),
     (("grpc/", "grpcpp/", "google/protobuf/"), ["agent/*", "snapshotter/*", "lib/hdfs/*"]),
     (("expat.h",), ["lib/hdfs/hadoop_config.cc"]),
+    (("isa-l",), ["lib/hdfs/checksum.cc"]),
     (("fuse3/", "fuse.h", "fuse_lowlevel.h"), ["lib/fusefs/*"]),
     (("nlohmann/json.hpp", "nlohmann/ordered"), ["*.cc", "lib/api/field*.h", "lib/api/*_impl.h"]),  # internal headers
     (("fmt/",), ["*.cc"]),

@@ -43,6 +43,8 @@ class BufferedReader {
   Status ReadFull(char* out, size_t size, Deadline deadline);
   // A varint length of at most `max_bytes`, and as many bytes. kDataLoss when it is longer.
   Status ReadDelimited(std::string* message, size_t max_bytes, Deadline deadline);
+  // Until at least one byte can be read without waiting; kDeadlineExceeded leaves everything as it was.
+  Status AwaitBytes(Deadline deadline) { return has_buffered() ? Status() : Fill(deadline); }
   bool has_buffered() const { return begin_ < end_; }
 
  private:

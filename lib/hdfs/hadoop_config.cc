@@ -176,6 +176,25 @@ std::vector<std::string> HadoopConfig::GetList(const std::string& key) const {
   return items;
 }
 
+std::optional<uint64_t> ConfiguredBlockSize(const HadoopConfig& config) {
+  std::string text = config.GetOr("dfs.blocksize", "");
+  int shift = 0;
+  if (!text.empty()) {
+    constexpr std::string_view kUnits = "kmgt";
+    const size_t unit = kUnits.find(static_cast<char>(text.back() | 0x20));
+    if (unit != std::string_view::npos) {
+      shift = static_cast<int>(unit + 1) * 10;
+      text.pop_back();
+    }
+  }
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value == 0 || value > (UINT64_MAX >> 42)) {
+    return std::nullopt;
+  }
+  return value << shift;
+}
+
 Result<NameNodeAddress> ParseHostPort(std::string_view text, uint16_t default_port) {
   NameNodeAddress address;
   address.port = default_port;

@@ -77,6 +77,9 @@ struct NameService {
 };
 Result<NameService> ResolveNameService(const HadoopConfig& config, const std::string& authority);
 
+// dfs.blocksize as Hadoop writes it: a number with an optional k, m, g, t. Nothing when it is not set or no size.
+std::optional<uint64_t> ConfiguredBlockSize(const HadoopConfig& config);
+
 // "host:port" with IPv6 literals in brackets. kInvalidArgument.
 Result<NameNodeAddress> ParseHostPort(std::string_view text, uint16_t default_port);
 

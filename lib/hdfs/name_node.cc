@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr uint32_t kCreate = 1, kOverwrite = 2, kAppend = 4, kShouldReplicate = 0x80;
+constexpr uint32_t kCreate = 1, kOverwrite = 2, kAppend = 4, kNewBlock = 0x20, kShouldReplicate = 0x80;
 constexpr uint32_t kIgnoreClientLocality = 2;  // blocks of a writer on a DataNode's host spread like everybody's
 constexpr uint32_t kLiveDataNodes = 2;
 constexpr uint64_t kLeaveTime = UINT64_MAX;  // -1
@@ -141,12 +141,13 @@ Result<OpenFile> NameNode::Create(const std::string& path, const CreateSettings&
   return ToOpenFile(path, response.status());
 }
 
-Result<std::pair<OpenFile, std::optional<LocatedBlock>>> NameNode::Append(const std::string& path, Deadline deadline) {
+Result<std::pair<OpenFile, std::optional<LocatedBlock>>> NameNode::Append(const std::string& path, AppendStart start,
+                                                                          Deadline deadline) {
   wire::AppendRequest request;
   wire::AppendResponse response;
   request.set_src(path);
   request.set_client_name(client_name_);
-  request.set_flag(kAppend);
+  request.set_flag(start == AppendStart::kNewBlock ? kAppend | kNewBlock : kAppend);
   RETURN_IF_ERROR(Call("append", request, &response, path, deadline));
   if (!response.has_status()) return InternalError("append " + path + ": the server is too old, it gives no file id");
   std::optional<LocatedBlock> last;

@@ -1,5 +1,6 @@
 #include "lib/hdfs/open.h"
 
+#include "lib/hdfs/hdfs_file_system.h"
 #include "lib/hdfs/local_file_system.h"
 
 namespace paceline::hdfs {
@@ -8,7 +9,7 @@ Result<std::unique_ptr<FileSystem>> OpenFileSystem(const Location& location, con
                                                    const Clock& clock) {
   if (location.scheme == "file") return MakeLocalFileSystem(clock);
   ASSIGN_OR_RETURN(const NameService service, ResolveNameService(options.config, location.authority));
-  return UnimplementedError("hdfs://" + service.namenodes.front().host + " is not spoken yet");
+  return MakeHdfsFileSystem(service, options, clock);
 }
 
 }  // namespace paceline::hdfs

@@ -65,7 +65,7 @@ RemoteError FromPlainIoException(std::string_view first_line, const std::string&
   if (has("could only be written to") || has("could only be replicated to"))
     return {Kind::kOther, PosixError(ENOSPC, text)};
   if (has("XAttr") && has("already exists")) return {Kind::kOther, PosixError(EEXIST, text)};
-  if (has("attributes provided were not found") || has("XAttr does not exist") ||
+  if (has("No matching attributes") || has("attributes provided were not found") || has("XAttr does not exist") ||
       (has("XAttr") && (has("not exist") || has("was not found") || has("No matching")))) {
     return {Kind::kOther, PosixError(ENODATA, text)};
   }

@@ -1,0 +1,88 @@
+#include "lib/hdfs/data_node_client.h"
+
+#include "lib/hdfs/packet.h"
+#include "lib/hdfs/wire_convert.h"
+
+namespace paceline::hdfs {
+namespace {
+
+// A DataNode keeps an idle connection for 4 s (dfs.datanode.socket.reuse.keepalive).
+constexpr Duration kIdleLife = std::chrono::seconds(3);
+constexpr size_t kMaxIdlePerNode = 16;
+constexpr size_t kMaxAnswerBytes = 1 << 20;
+
+}  // namespace
+
+Result<DataNodeClient::Connection> DataNodeClient::Connect(const DataNode& node, const LocatedBlock& block, Reuse reuse,
+                                                           Deadline deadline) {
+  std::list<Idle> candidates;
+  if (reuse == Reuse::kAllowed) {
+    MutexLock lock(mutex_);
+    candidates.swap(idle_[node.Key()]);
+  }
+  Connection found;
+  while (found.stream == nullptr && !candidates.empty()) {
+    Idle idle = std::move(candidates.back());  // the youngest
+    candidates.pop_back();
+    if (idle.expires > clock_.Now() && idle.stream->IsIdleAndOpen()) found = {std::move(idle.stream), false};
+  }
+  if (!candidates.empty()) {
+    MutexLock lock(mutex_);
+    std::list<Idle>& held = idle_[node.Key()];
+    held.splice(held.begin(), candidates);
+  }
+  if (found.stream != nullptr) return found;
+
+  const Deadline limit = deadline.Min(Deadline::After(clock_, options_.connect_limit));
+  const std::string& host = options_.uses_host_names ? node.host_name : node.ip;
+  ASSIGN_OR_RETURN(found.stream, ConnectTcp(host, node.transfer_port, clock_, limit));
+  if (options_.security != nullptr) {
+    ASSIGN_OR_RETURN(found.stream, options_.security->Protect(std::move(found.stream), node, block, limit));
+  }
+  found.is_fresh = true;
+  return found;
+}
+
+void DataNodeClient::GiveBack(const DataNode& node, std::unique_ptr<ByteStream> stream) {
+  std::list<Idle> dropped;  // closed outside of the lock
+  MutexLock lock(mutex_);
+  std::list<Idle>& held = idle_[node.Key()];
+  held.push_back({std::move(stream), clock_.Now() + kIdleLife});
+  while (held.size() > kMaxIdlePerNode || (!held.empty() && held.front().expires <= clock_.Now())) {
+    dropped.splice(dropped.end(), held, held.begin());
+  }
+}
+
+void DataNodeClient::MarkDead(const DataNode& node) {
+  MutexLock lock(mutex_);
+  dead_until_[node.Key()] = clock_.Now() + options_.dead_memory;
+}
+
+void DataNodeClient::MarkAlive(const DataNode& node) {
+  MutexLock lock(mutex_);
+  dead_until_.erase(node.Key());
+}
+
+bool DataNodeClient::IsDead(const DataNode& node) const {
+  MutexLock lock(mutex_);
+  const auto found = dead_until_.find(node.Key());
+  return found != dead_until_.end() && found->second > clock_.Now();
+}
+
+bool DataNodeClient::Answers(const DataNode& node, const LocatedBlock& block, Duration patience) {
+  const Deadline deadline = Deadline::After(clock_, patience);
+  Result<Connection> connection = Connect(node, block, Reuse::kForbidden, deadline);
+  if (!connection.ok()) return false;
+  wire::OpReadBlock request;
+  *request.mutable_header()->mutable_base()->mutable_block() = ToWire(block.block);
+  *request.mutable_header()->mutable_base()->mutable_token() = ToWire(block.token);
+  request.mutable_header()->set_client_name(options_.client_name);
+  request.set_offset(0);
+  request.set_length(1);
+  if (!connection->stream->Write(EncodeOperation(kOpReadBlock, request), deadline).ok()) return false;
+  std::string answer;
+  // An error is an answer as well: the node is there.
+  return BufferedReader(*connection->stream).ReadDelimited(&answer, kMaxAnswerBytes, deadline).ok();
+}
+
+}  // namespace paceline::hdfs

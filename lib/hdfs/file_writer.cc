@@ -1,0 +1,252 @@
+#include "lib/hdfs/file_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/hdfs/write_plan.h"
+
+namespace paceline::hdfs {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kAbandonLimit = 5s;
+constexpr Duration kProbePatience = 2s;
+constexpr int kMaxSetups = 6;
+
+std::string_view AsText(std::span<const std::byte> data) {
+  return {reinterpret_cast<const char*>(data.data()), data.size()};
+}
+
+void DropNode(LocatedBlock* block, size_t index) {
+  const auto drop = [index](auto* list) {
+    if (index < list->size()) list->erase(list->begin() + static_cast<ptrdiff_t>(index));
+  };
+  drop(&block->nodes);
+  drop(&block->storage_ids);
+  drop(&block->storage_types);
+}
+
+}  // namespace
+
+FileWriter::FileWriter(std::shared_ptr<WriteContext> context, OpenFile file, Naming naming)
+    : context_(std::move(context)), file_(std::move(file)), naming_(std::move(naming)), position_(file_.length_bytes) {
+  lease_.emplace(context_->leases);
+}
+
+Result<std::unique_ptr<FileWriter>> FileWriter::Make(std::shared_ptr<WriteContext> context, OpenFile file,
+                                                     std::optional<LocatedBlock> last, Naming naming,
+                                                     Deadline deadline) {
+  std::unique_ptr<FileWriter> writer(new FileWriter(std::move(context), std::move(file), std::move(naming)));
+  if (last.has_value()) RETURN_IF_ERROR(writer->OpenAppended(*std::move(last), deadline));
+  return writer;
+}
+
+FileWriter::~FileWriter() { Abandon(); }
+
+Status FileWriter::Usable() const {
+  if (!failure_.ok()) return failure_;
+  return is_closed_ ? InvalidArgumentError(file_.path + ": the writer is closed") : Status();
+}
+
+Status FileWriter::Write(std::span<const std::byte> data, Deadline deadline) {
+  RETURN_IF_ERROR(Usable());
+  std::string_view rest = AsText(data);
+  while (!rest.empty()) {
+    if (block_ == nullptr) {
+      if (const Status status = NextBlock(deadline); !status.ok()) return Fail(status);
+    }
+    const uint64_t room = file_.block_size_bytes - std::min(file_.block_size_bytes, block_->position());
+    if (room == 0) {
+      if (const Status status = FinishBlock(deadline); !status.ok()) return Fail(status);
+      continue;
+    }
+    const std::string_view piece = rest.substr(0, room);
+    // What a broken pipeline has taken of the piece is in its packets, which the next one gets.
+    const uint64_t start = block_->position();
+    const auto step = [&] { return block_->Write(piece.substr(block_->position() - start), deadline); };
+    if (const Status status = WithRecovery(step, deadline); !status.ok()) return Fail(status);
+    rest.remove_prefix(piece.size());
+    position_ += piece.size();
+  }
+  return Status();
+}
+
+Status FileWriter::FlushAs(BlockWriter::Durability durability, Deadline deadline) {
+  RETURN_IF_ERROR(Usable());
+  if (block_ == nullptr) return Status();  // all blocks are final
+  const Status status = WithRecovery([&] { return block_->Flush(durability, deadline); }, deadline);
+  if (!status.ok()) return Fail(status);
+  // Once for each block: from then on its length survives the death of this writer.
+  if (block_is_known_) return Status();
+  if (const Status told = context_->namenode.Fsync(file_, block_->position(), deadline); !told.ok()) return Fail(told);
+  block_is_known_ = true;
+  return Status();
+}
+
+Status FileWriter::FinishBlock(Deadline deadline) {
+  RETURN_IF_ERROR(WithRecovery([&] { return block_->Finish(deadline); }, deadline, /*is_closing=*/true));
+  finished_ = block_->block().block;
+  finished_->length_bytes = block_->position();
+  block_.reset();
+  return Status();
+}
+
+Status FileWriter::Close(Deadline deadline) {
+  RETURN_IF_ERROR(Usable());
+  if (block_ != nullptr) {
+    if (const Status status = FinishBlock(deadline); !status.ok()) return Fail(status);
+  }
+  if (const Status status = context_->namenode.Complete(file_, finished_, deadline); !status.ok()) return Fail(status);
+  if (!naming_.final_path.empty()) {
+    const RenameMode mode = naming_.mode == CreateMode::kOverwrite ? RenameMode::kOverwrite : RenameMode::kFailIfExists;
+    const Status status = context_->namenode.Rename2(file_.path, naming_.final_path, mode, deadline);
+    if (!status.ok()) return Fail(status);
+  }
+  is_closed_ = true;
+  lease_.reset();
+  return Status();
+}
+
+void FileWriter::Abandon() {
+  if (is_closed_) return;
+  is_closed_ = true;
+  block_.reset();
+  const Deadline deadline = Deadline::After(context_->clock, kAbandonLimit);
+  // Best effort, both: the lease ends by itself, and the janitor finds the file.
+  if (naming_.final_path.empty()) {
+    context_->namenode.RecoverLease(file_.path, deadline).status().IgnoreError();
+  } else {
+    context_->namenode.Delete(file_.path, RemoveMode::kFileOrEmptyDirectory, deadline).status().IgnoreError();
+  }
+  lease_.reset();
+}
+
+Status FileWriter::NextBlock(Deadline deadline) {
+  NameNode::Placement placement;
+  Status last;
+  for (int tries = 0; tries < kMaxSetups; ++tries) {
+    ASSIGN_OR_RETURN(LocatedBlock located, context_->namenode.AddBlock(file_, finished_, placement, deadline));
+    PipelineFailure failure;
+    block_ =
+        BlockWriter::Open(context_->datanodes, {.block = located, .packets = context_->packets()}, deadline, &failure);
+    if (block_ != nullptr) {
+      block_is_known_ = false;
+      return Status();
+    }
+    last = failure.status;
+    context_->namenode.AbandonBlock(file_, located.block, deadline)
+        .IgnoreError();  // the next AddBlock would tell as well
+    const PipelineVerdict verdict = JudgeFailure(failure, located.nodes.size());
+    for (size_t i = 0; i < located.nodes.size(); ++i) {
+      const bool is_named = std::find(verdict.drop.begin(), verdict.drop.end(), i) != verdict.drop.end();
+      if (is_named ||
+          (verdict.needs_probe && !context_->datanodes.Answers(located.nodes[i], located, kProbePatience))) {
+        placement.exclude.push_back(located.nodes[i]);
+      }
+    }
+  }
+  return last.Annotate("write " + file_.path);
+}
+
+Status FileWriter::OpenAppended(LocatedBlock last, Deadline deadline) {
+  ASSIGN_OR_RETURN(const LocatedBlock renewed, context_->namenode.UpdateBlockForPipeline(last.block, deadline));
+  const uint64_t length = last.block.length_bytes;
+  last.token = renewed.token;
+  PipelineSetup setup{.block = last,
+                      .stage = PipelineStage::kSetupAppend,
+                      .new_stamp = renewed.block.generation_stamp,
+                      .min_received = length,
+                      .max_received = length,
+                      .packets = context_->packets()};
+  for (int tries = 0;; ++tries) {
+    PipelineFailure failure;
+    block_ = BlockWriter::Open(context_->datanodes, setup, deadline, &failure);
+    if (block_ != nullptr) break;
+    const PipelineVerdict verdict = JudgeFailure(failure, setup.block.nodes.size());
+    if (tries >= kMaxSetups || verdict.drop.empty() || setup.block.nodes.size() <= verdict.drop.size()) {
+      return Fail(failure.status.Annotate("append to " + file_.path));
+    }
+    for (auto it = verdict.drop.rbegin(); it != verdict.drop.rend(); ++it) DropNode(&setup.block, *it);
+  }
+  ExtendedBlock stamped = last.block;
+  stamped.generation_stamp = setup.new_stamp;
+  RETURN_IF_ERROR(
+      context_->namenode.UpdatePipeline(last.block, stamped, setup.block.nodes, setup.block.storage_ids, deadline));
+  block_->SetStamp(setup.new_stamp);
+  return Status();
+}
+
+template <typename Step>
+Status FileWriter::WithRecovery(Step step, Deadline deadline, bool is_closing) {
+  uint64_t progress = block_->acknowledged();
+  for (int recoveries = 0;;) {
+    const Status status = step();
+    if (status.ok()) return status;
+    if (block_->failure().status.ok()) return status;  // the caller's deadline
+    if (const uint64_t now = block_->acknowledged(); now > progress) {
+      progress = now;
+      recoveries = 0;
+    }
+    if (!MayRecover(recoveries++)) return status.Annotate("write " + file_.path);
+    RETURN_IF_ERROR(Recover(is_closing, deadline));
+  }
+}
+
+Status FileWriter::Recover(bool is_closing, Deadline deadline) {
+  const PipelineFailure failure = block_->failure();
+  LocatedBlock block = block_->block();
+  const PipelineVerdict verdict = JudgeFailure(failure, block.nodes.size());
+  std::vector<size_t> drop = verdict.drop;
+  if (verdict.needs_probe) {
+    for (size_t i = 0; i < block.nodes.size(); ++i) {
+      if (!context_->datanodes.Answers(block.nodes[i], block, kProbePatience)) drop.push_back(i);
+    }
+  }
+  std::sort(drop.begin(), drop.end());
+  for (auto it = drop.rbegin(); it != drop.rend(); ++it) DropNode(&block, *it);
+  if (block.nodes.empty()) {
+    return failure.status.Annotate(fmt::format("write {}: every DataNode of its last block has failed", file_.path));
+  }
+  return OpenRecovered(std::move(block), block_->acknowledged(), is_closing, deadline);
+}
+
+Status FileWriter::OpenRecovered(LocatedBlock block, uint64_t acknowledged, bool is_closing, Deadline deadline) {
+  const uint64_t sent = block_->position();
+  const std::vector<std::shared_ptr<const OutgoingPacket>> packets = block_->TakeUnacknowledged();
+  PipelineFailure failure;
+  while (true) {
+    ASSIGN_OR_RETURN(const LocatedBlock renewed, context_->namenode.UpdateBlockForPipeline(block.block, deadline));
+    block.token = renewed.token;
+    const bool only_end = is_closing && packets.empty();
+    PipelineSetup setup{.block = block,
+                        .stage = only_end ? PipelineStage::kCloseRecovery : PipelineStage::kSetupStreamingRecovery,
+                        .new_stamp = renewed.block.generation_stamp,
+                        .min_received = acknowledged,
+                        .max_received = sent,
+                        .packets = context_->packets()};
+    std::unique_ptr<BlockWriter> fresh = BlockWriter::Open(context_->datanodes, setup, deadline, &failure);
+    if (fresh == nullptr) {
+      const PipelineVerdict verdict = JudgeFailure(failure, block.nodes.size());
+      const size_t drop = verdict.drop.empty() ? 0 : verdict.drop.front();
+      DropNode(&block, drop);
+      if (block.nodes.empty() || context_->clock.Now() >= deadline.when()) {
+        return failure.status.Annotate("write " + file_.path);
+      }
+      continue;
+    }
+    ExtendedBlock old_block = block.block, stamped = block.block;
+    stamped.generation_stamp = setup.new_stamp;
+    stamped.length_bytes = acknowledged;
+    RETURN_IF_ERROR(context_->namenode.UpdatePipeline(old_block, stamped, block.nodes, block.storage_ids, deadline));
+    block_ = std::move(fresh);
+    block_->SetStamp(setup.new_stamp);
+    // A failure here is one of the new pipeline, which keeps the packets; whoever asked finds it broken and comes
+    // again.
+    block_->Resend(packets, deadline).IgnoreError();
+    return Status();
+  }
+}
+
+}  // namespace paceline::hdfs

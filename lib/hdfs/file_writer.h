@@ -1,0 +1,63 @@
+// Writes one HDFS file through one pipeline at a time, as stock clients do, with recovery of a broken pipeline: for
+// appending, and where the parallel layout is not allowed. Internal to lib/hdfs. Used by one thread at a time.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lib/hdfs/file_system.h"
+#include "lib/hdfs/write_context.h"
+
+namespace paceline::hdfs {
+
+class FileWriter final : public Writer {
+ public:
+  // What Close and Abandon do with the name.
+  struct Naming {
+    std::string final_path;  // empty: the file keeps its name, and Abandon leaves it (append)
+    CreateMode mode = CreateMode::kOverwrite;
+  };
+
+  // `last` is the file's last block when it is to be filled up; `length` what the file has already.
+  static Result<std::unique_ptr<FileWriter>> Make(std::shared_ptr<WriteContext> context, OpenFile file,
+                                                  std::optional<LocatedBlock> last, Naming naming, Deadline deadline);
+  ~FileWriter() override;
+
+  Status Write(std::span<const std::byte> data, Deadline deadline) override;
+  Status Flush(Deadline deadline) override { return FlushAs(BlockWriter::Durability::kMemory, deadline); }
+  Status Sync(Deadline deadline) override { return FlushAs(BlockWriter::Durability::kDisk, deadline); }
+  Status Close(Deadline deadline) override;
+  void Abandon() override;
+  uint64_t position_bytes() const override { return position_; }
+
+ private:
+  FileWriter(std::shared_ptr<WriteContext> context, OpenFile file, Naming naming);
+
+  Status FlushAs(BlockWriter::Durability durability, Deadline deadline);
+  Status Usable() const;
+  Status Fail(Status status) { return failure_ = std::move(status); }
+  Status OpenAppended(LocatedBlock last, Deadline deadline);
+  Status NextBlock(Deadline deadline);
+  Status FinishBlock(Deadline deadline);
+  // Runs `step` on the pipeline, and again on a recovered one when it broke.
+  template <typename Step>
+  Status WithRecovery(Step step, Deadline deadline, bool is_closing = false);
+  // Replaces the broken pipeline by one over the nodes that are left. `is_closing`: only the end of the block is
+  // missing.
+  Status Recover(bool is_closing, Deadline deadline);
+  Status OpenRecovered(LocatedBlock block, uint64_t acknowledged, bool is_closing, Deadline deadline);
+
+  const std::shared_ptr<WriteContext> context_;
+  const OpenFile file_;
+  const Naming naming_;
+  std::optional<LeaseHold> lease_;
+  std::unique_ptr<BlockWriter> block_;
+  std::optional<ExtendedBlock> finished_;  // the block before, with its final length
+  bool block_is_known_ = false;            // the NameNode was told of the block's length once
+  uint64_t position_ = 0;
+  bool is_closed_ = false;
+  Status failure_;
+};
+
+}  // namespace paceline::hdfs

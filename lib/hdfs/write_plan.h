@@ -1,0 +1,37 @@
+// The decisions of the write path, apart from doing them. Pure, table-tested; used by FileWriter and ParallelWriter.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/hdfs/block.h"
+#include "lib/hdfs/block_writer.h"
+
+namespace paceline::hdfs {
+
+// How large the segment with this number is: small at first, so that small files stay one block and the first pipeline
+// starts soon, then larger. At most `max_bytes` and the block size.
+uint64_t SegmentBytes(uint32_t number, uint64_t max_bytes, uint64_t block_size_bytes);
+
+// [first, last) of the parts for each concat call, in order: at most 256 at once.
+std::vector<std::pair<size_t, size_t>> ConcatBatches(size_t parts);
+
+// What to do about a pipeline that has broken.
+struct PipelineVerdict {
+  std::vector<size_t> drop;  // indexes of the nodes to leave out
+  bool needs_probe = false;  // nobody said which: ask each node whether it answers
+};
+PipelineVerdict JudgeFailure(const PipelineFailure& failure, size_t nodes);
+
+// Whether a broken pipeline that has made no progress since is worth another try.
+bool MayRecover(int recoveries_without_progress);
+
+// Appending to a file that was joined from parts makes a new block: Hadoop 3.4.2's DataNodes fail to go on in the
+// middle of a chunk of such a file's last block. A file counts as joined when a block before the last one is shorter
+// than the file's block size.
+bool AppendsInNewBlock(std::span<const LocatedBlock> blocks, uint64_t block_size_bytes);
+
+}  // namespace paceline::hdfs
