@@ -242,7 +242,8 @@ Status VolumePublisher::LoadRecords(RecoveryReport* report) {
       continue;
     }
     MutexLock lock(mutex_);
-    records_[record->spec.volume_id] = *std::move(record);
+    const std::string id = record->spec.volume_id;
+    records_[id] = *std::move(record);
   }
   return Status();
 }
