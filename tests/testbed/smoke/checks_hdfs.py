@@ -125,7 +125,9 @@ def from_pod():
     wait_ready("client")
     address = os.environ["HDFS_WEB_URL"].replace("http://", "").split(":")[0]
     for host, port in ((address, 8020), (address.rsplit(".", 1)[0] + ".41", 9866)):
-        wait_for(f"{host}:{port}", lambda at=(host, port): exec_in("client", "nc", "-z", "-w", "3", at[0], str(at[1])) is not None)
+        # busybox's nc ends with 1 when it cannot connect, and else waits for the other side.
+        probe = f"timeout 3 nc -w 2 {host} {port} </dev/null >/dev/null; test $? -ne 1"
+        wait_for(f"{host}:{port}", lambda command=probe: exec_in("client", "sh", "-c", command) is not None)
 
 
 @check("HDFS: what the checks made can be removed", part="hdfs")

@@ -1,0 +1,146 @@
+#include "fuse-hdfs/run.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "fuse-hdfs/control_server.h"
+#include "lib/base/json.h"
+#include "lib/base/metrics.h"
+#include "lib/base/version.h"
+#include "lib/fusefs/session.h"
+
+namespace paceline::fuse_hdfs {
+namespace {
+
+class MountMetrics {
+ public:
+  explicit MountMetrics(const MountFileSystem& mount)
+      : registry_(MetricsRegistry::Create()),
+        requests_(registry_->CounterFamily({.name = "paceline_mount_requests_total",
+                                            .help = "Requests of the kernel, by outcome.",
+                                            .label_names = {"request", "result"}})),
+        seconds_(registry_->HistogramFamily(
+            {.name = "paceline_mount_request_seconds", .help = "How long requests took.", .label_names = {"request"}},
+            ExponentialBuckets(1e-5, 4, 12))) {
+    registry_->AddProcessMetrics(Version(), Revision());
+    AddGauge("paceline_mount_read_bytes", "Bytes given to readers.",
+             [&mount] { return mount.stats().read_bytes.load(); });
+    AddGauge("paceline_mount_written_bytes", "Bytes taken from writers.",
+             [&mount] { return mount.stats().written_bytes.load(); });
+    AddGauge("paceline_mount_commits", "Files made visible.", [&mount] { return mount.stats().commits.load(); });
+    AddGauge("paceline_mount_failed_commits", "Files that could not be made visible.",
+             [&mount] { return mount.stats().failed_commits.load(); });
+    AddGauge("paceline_mount_open_handles", "Open files.", [&mount] { return mount.stats().open_handles.load(); });
+    AddGauge("paceline_mount_unsent_bytes", "Bytes written and not yet sent.", [&mount] { return mount.held_bytes(); });
+    AddGauge("paceline_mount_known_inodes", "Inodes that the kernel knows.", [&mount] { return mount.known_nodes(); });
+    AddGauge("paceline_mount_cached_paths", "Paths in the attribute cache.",
+             [&mount] { return mount.cached_statuses(); });
+  }
+
+  void Observe(std::string_view request, Duration took, int error) {
+    requests_.With({std::string(request), error == 0 ? "ok" : "error"}).Add();
+    seconds_.With({std::string(request)}).Observe(ToSeconds(took));
+  }
+
+  std::string Render() { return registry_->Render(); }
+
+ private:
+  void AddGauge(const std::string& name, const std::string& help, std::function<uint64_t()> value) {
+    Gauge& gauge = registry_->GaugeFamily({.name = name, .help = help}).With({});
+    registry_->AddRefresher([&gauge, value = std::move(value)] { gauge.Set(static_cast<double>(value())); });
+  }
+
+  std::unique_ptr<MetricsRegistry> registry_;
+  MetricFamily<Counter>& requests_;
+  MetricFamily<Histogram>& seconds_;
+};
+
+std::string StatsText(const MountConfig& config, const MountFileSystem& mount) {
+  const MountStats& stats = mount.stats();
+  const nlohmann::json value = {{"uri", config.uri},
+                                {"directory", config.directory},
+                                {"version", Version()},
+                                {"readBytes", stats.read_bytes.load()},
+                                {"writtenBytes", stats.written_bytes.load()},
+                                {"unsentBytes", mount.held_bytes()},
+                                {"commits", stats.commits.load()},
+                                {"failedCommits", stats.failed_commits.load()},
+                                {"openHandles", stats.open_handles.load()},
+                                {"knownInodes", mount.known_nodes()},
+                                {"cachedPaths", mount.cached_statuses()},
+                                {"cacheHits", stats.status_hits.load()},
+                                {"cacheMisses", stats.status_misses.load()}};
+  return DumpJsonPretty(value) + "\n";
+}
+
+struct Parts {
+  const MountConfig& config;
+  const Clock& clock;
+  Logger& log;
+  MountFileSystem& mount;
+  fusefs::Session& session;
+  MountMetrics& metrics;
+};
+
+std::string Control(const Parts& parts, const std::vector<std::string>& words) {
+  const std::string& command = words.front();
+  if (command == "stats") return StatsText(parts.config, parts.mount);
+  if (command == "metrics") return parts.metrics.Render();
+  if (command == "flush") {
+    const Status status = parts.mount.FlushAll(Deadline::After(parts.clock, parts.config.commit_limit));
+    return status.ok() ? "ok\n" : "error: " + status.ToString() + "\n";
+  }
+  if (command == "drop-caches") {
+    parts.mount.DropCaches();
+    for (const uint64_t inode : parts.mount.Inodes()) parts.session.Invalidate(inode);
+    return "ok\n";
+  }
+  if (command == "log-level" && words.size() == 2) {
+    LogLevel level = LogLevel::kInfo;
+    const Status status = ParseLogLevel(words[1], &level);
+    if (!status.ok()) return "error: " + status.message() + "\n";
+    parts.log.SetLevel(level);
+    return "ok\n";
+  }
+  return "error: unknown command; there are stats, metrics, flush, drop-caches, log-level LEVEL\n";
+}
+
+Status CheckRoot(hdfs::FileSystem& fs, const MountConfig& config, const std::string& path, const Clock& clock) {
+  Result<hdfs::FileStatus> root = fs.Stat(path, Deadline::After(clock, config.metadata_limit));
+  if (!root.ok()) return root.status().Annotate(config.uri);
+  if (root->type != hdfs::FileStatus::Type::kDirectory) return InvalidArgumentError(config.uri + ": not a directory");
+  return Status();
+}
+
+}  // namespace
+
+Status RunMount(const MountConfig& config, const Clock& clock, Logger& log, std::stop_token stop,
+                const std::function<Status()>& on_mounted) {
+  ASSIGN_OR_RETURN(const hdfs::Location location, LocationOf(config));
+  ASSIGN_OR_RETURN(const hdfs::FileSystemOptions options, FileSystemOptionsOf(config, location));
+  ASSIGN_OR_RETURN(const std::unique_ptr<hdfs::FileSystem> fs, hdfs::OpenFileSystem(location, options, clock));
+  RETURN_IF_ERROR(CheckRoot(*fs, config, location.path, clock));
+
+  MountFileSystem mount(*fs, clock, log, RulesOf(config, location, options.config));
+  MountMetrics metrics(mount);
+  ASSIGN_OR_RETURN(const std::unique_ptr<fusefs::Session> session,
+                   fusefs::Session::Mount(MountOptionsOf(config), mount, clock,
+                                          [&metrics](std::string_view request, Duration took, int error) {
+                                            metrics.Observe(request, took, error);
+                                          }));
+  std::unique_ptr<ControlServer> control;
+  if (!config.control_socket.empty()) {
+    const Parts parts{config, clock, log, mount, *session, metrics};
+    ASSIGN_OR_RETURN(control, ControlServer::Start(config.control_socket, clock,
+                                                   [parts](const auto& words) { return Control(parts, words); }));
+  }
+  RETURN_IF_ERROR(on_mounted());
+  log.Info("mounted", {{"uri", config.uri}, {"directory", config.directory}});
+  RETURN_IF_ERROR(session->Serve(stop));
+  log.Info("unmounting", {{"uri", config.uri}, {"directory", config.directory}});
+  control.reset();
+  return mount.FlushAll(Deadline::After(clock, config.commit_limit)).Annotate("write out open files");
+}
+
+}  // namespace paceline::fuse_hdfs

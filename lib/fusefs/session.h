@@ -1,0 +1,51 @@
+// One FUSE mount and the threads that serve it. libfuse3's low-level interface stays inside; a filesystem is an
+// Operations. main() of a mount program makes one, calls Serve, and destroys it to unmount.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "lib/base/result.h"
+#include "lib/fusefs/operations.h"
+
+namespace paceline::fusefs {
+
+struct MountOptions {
+  std::string directory;            // must exist
+  std::string source;               // first field of /proc/mounts
+  std::string type = "paceline";    // "fuse.paceline" there
+  bool allows_other_users = false;  // only root may, or whom /etc/fuse.conf lets
+  bool kernel_checks_permission = true;
+  bool is_read_only = false;
+  int max_threads = 32;                 // requests served at once
+  int max_idle_threads = 8;             // kept when there is nothing to do
+  uint32_t read_ahead_bytes = 4 << 20;  // the kernel's own, per file read in sequence; needs root, else 128 KiB stay
+};
+
+// Told of each request after its answer: its name ("read"), how long it took, its errno. Called from serving threads.
+using RequestObserver = std::function<void(std::string_view name, Duration took, int error)>;
+
+class Session {
+ public:
+  // Mounts. The kernel's requests wait until Serve runs. `operations`, `clock` and `observer` are used until the
+  // session goes. kNotFound, kPermissionDenied, kUnavailable with what to do (no /dev/fuse, no right to mount).
+  static Result<std::unique_ptr<Session>> Mount(const MountOptions& options, Operations& operations, const Clock& clock,
+                                                RequestObserver observer);
+
+  // Unmounts, also while files are open: those give ENOTCONN from then on.
+  virtual ~Session() = default;
+
+  // Blocks until somebody unmounted, or until a stop is asked for and the requests in work have been answered. May be
+  // called once.
+  virtual Status Serve(std::stop_token stop) = 0;
+
+  // The kernel forgets what it cached of an inode: pages and attributes. Waits for requests on that inode, so it must
+  // not be called from Operations.
+  virtual void Invalidate(uint64_t inode) = 0;
+};
+
+}  // namespace paceline::fusefs
