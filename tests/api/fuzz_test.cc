@@ -50,7 +50,8 @@ void ReadAsEverything(const Json& object) {
 
 TEST(Fuzz, TruncatedAndFlippedText) {
   std::minstd_rand random(17);
-  for (const auto& [kind, object] : LoadCases().at("bases").items()) {
+  const Json cases = LoadCases();
+  for (const auto& [kind, object] : cases.at("bases").items()) {
     const std::string text = object.dump();
     for (size_t length = 0; length < text.size(); ++length) EXPECT_FALSE(ParseJson(text.substr(0, length)).ok());
     for (int round = 0; round < 300; ++round) {
@@ -94,7 +95,8 @@ TEST(Fuzz, ValuesOfOtherTypes) {
                                           Json::object(),
                                           Json::array({nullptr, 1, "a"}),
                                           Json({{"\xff", "\xff"}})};
-  for (const auto& [kind, object] : LoadCases().at("bases").items()) {
+  const Json cases = LoadCases();
+  for (const auto& [kind, object] : cases.at("bases").items()) {
     ReplaceEach(object, Json::json_pointer(), replacements);
   }
 }
