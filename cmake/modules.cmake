@@ -65,3 +65,38 @@ function(add_module_test)
   gtest_discover_tests(${T_NAME}_test TEST_PREFIX ${T_NAME}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     PROPERTIES LABELS "${T_LABEL}" TIMEOUT 300)
 endfunction()
+
+# add_proto_module(NAME <name> PROTOS <name...> [GRPC] DEPS <target...>)
+#
+# C++ from the .proto files of this folder, one static library paceline_<name>; include them as
+# "folder/of/this/file.pb.h". With GRPC, the service stubs too. DEPS name the protobuf or gRPC library.
+function(add_proto_module)
+  cmake_parse_arguments(P "GRPC" "NAME" "PROTOS;DEPS" ${ARGN})
+  if(P_UNPARSED_ARGUMENTS OR NOT P_NAME OR NOT P_PROTOS)
+    message(FATAL_ERROR "add_proto_module needs NAME and PROTOS; not understood: ${P_UNPARSED_ARGUMENTS}")
+  endif()
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  set(generated_dir ${CMAKE_CURRENT_BINARY_DIR}/generated)
+  set(generated)
+  foreach(proto ${P_PROTOS})
+    set(outputs ${generated_dir}/${folder}/${proto}.pb.cc ${generated_dir}/${folder}/${proto}.pb.h)
+    set(flags --cpp_out=${generated_dir})
+    if(P_GRPC)
+      list(APPEND outputs ${generated_dir}/${folder}/${proto}.grpc.pb.cc ${generated_dir}/${folder}/${proto}.grpc.pb.h)
+      list(APPEND flags --grpc_out=${generated_dir} --plugin=protoc-gen-grpc=$<TARGET_FILE:gRPC::grpc_cpp_plugin>)
+    endif()
+    add_custom_command(
+      OUTPUT ${outputs}
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${generated_dir}
+      COMMAND protobuf::protoc --proto_path=${PROJECT_SOURCE_DIR} ${flags} ${CMAKE_CURRENT_SOURCE_DIR}/${proto}.proto
+      DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${proto}.proto
+      COMMENT "Generating ${folder}/${proto}"
+      VERBATIM)
+    list(APPEND generated ${outputs})
+  endforeach()
+  add_library(paceline_${P_NAME} STATIC ${generated})
+  # SYSTEM: warnings inside generated code are nobody's to fix.
+  target_include_directories(paceline_${P_NAME} SYSTEM PUBLIC ${generated_dir})
+  target_compile_options(paceline_${P_NAME} PRIVATE -w)
+  target_link_libraries(paceline_${P_NAME} PUBLIC ${P_DEPS})
+endfunction()
