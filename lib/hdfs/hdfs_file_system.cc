@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "lib/hdfs/data_node_sasl.h"
 #include "lib/hdfs/fetch_pool.h"
 #include "lib/hdfs/file_blocks.h"
 #include "lib/hdfs/file_writer.h"
@@ -14,6 +15,7 @@
 #include "lib/hdfs/part_names.h"
 #include "lib/hdfs/posix_error.h"
 #include "lib/hdfs/replica_length.h"
+#include "lib/hdfs/rpc_sasl.h"
 #include "lib/hdfs/write_context.h"
 #include "lib/hdfs/write_plan.h"
 
@@ -47,6 +49,8 @@ Status NotAFile(const Status& status) {
 class HdfsFileSystem final : public FileSystem {
  public:
   struct Settings {
+    std::unique_ptr<RpcSecurity> rpc_security;  // null without Kerberos
+    std::unique_ptr<DataNodeSasl> datanode_security;
     RpcClient::Options rpc;
     DataNodeClient::Options datanodes;
     FetchPool::Options pool;
@@ -56,13 +60,17 @@ class HdfsFileSystem final : public FileSystem {
   HdfsFileSystem(Settings settings, const FileSystemOptions& options, const Clock& clock)
       : clock_(clock),
         options_(options),
+        rpc_security_(std::move(settings.rpc_security)),
+        datanode_security_(std::move(settings.datanode_security)),
         rpc_connection_(settings.rpc.connection),
         namenode_(std::move(settings.rpc), settings.datanodes.client_name, clock),
         datanodes_(std::move(settings.datanodes), clock),
         pool_(settings.pool, datanodes_, namenode_, clock),
         budget_(settings.write_budget, clock),
         spread_(namenode_, clock),
-        leases_(namenode_, clock) {}
+        leases_(namenode_, clock) {
+    if (datanode_security_ != nullptr) datanode_security_->SetNameNode(&namenode_);
+  }
 
   Result<FileStatus> Stat(const std::string& path, Deadline deadline) override {
     ASSIGN_OR_RETURN(std::optional<FileStatus> status, namenode_.GetFileInfo(path, deadline));
@@ -275,6 +283,8 @@ class HdfsFileSystem final : public FileSystem {
 
   const Clock& clock_;
   const FileSystemOptions options_;
+  const std::unique_ptr<RpcSecurity> rpc_security_;
+  const std::unique_ptr<DataNodeSasl> datanode_security_;
   const RpcConnection::Options rpc_connection_;
   NameNode namenode_;
   DataNodeClient datanodes_;
@@ -301,6 +311,11 @@ Result<std::unique_ptr<FileSystem>> MakeHdfsFileSystem(const NameService& servic
   settings.rpc.try_limit = options.rpc_limit;
   settings.rpc.connect_limit = options.connect_limit;
   settings.rpc.connection.identity = {MakeRpcClientId(), options.user.empty() ? DefaultHadoopUser() : options.user};
+  ASSIGN_OR_RETURN(settings.rpc_security, MakeRpcSecurity(config, service));
+  settings.rpc.connection.security = settings.rpc_security.get();
+  ASSIGN_OR_RETURN(DataNodeSasl::Options protection, DataNodeSasl::ReadOptions(config));
+  settings.datanode_security = std::make_unique<DataNodeSasl>(std::move(protection), clock);
+  settings.datanodes.security = settings.datanode_security.get();
   settings.datanodes.client_name = options.client_name.empty() ? MakeClientName(clock) : options.client_name;
   settings.datanodes.connect_limit = options.connect_limit;
   settings.datanodes.silence_limit = options.silence_limit;

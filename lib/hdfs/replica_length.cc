@@ -11,6 +11,11 @@ namespace paceline::hdfs {
 Result<uint64_t> VisibleLength(RpcConnection::Options options, const LocatedBlock& block, Duration connect_limit,
                                const Clock& clock, Deadline deadline) {
   options.protocol = kDatanodeProtocol;
+  std::unique_ptr<RpcSecurity> by_token;
+  if (options.security != nullptr && !block.token.identifier.empty()) {
+    by_token = options.security->WithToken(block.token);
+    options.security = by_token.get();
+  }
   wire::GetReplicaVisibleLengthRequest request;
   *request.mutable_block() = ToWire(block.block);
   const std::string body = request.SerializeAsString();

@@ -8,6 +8,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
+#include "lib/hdfs/block.h"
 #include "lib/hdfs/byte_stream.h"
 
 namespace paceline::hdfs {
@@ -33,6 +34,10 @@ class RpcSecurity {
 
   // The user that the connection context names: empty when the authentication says it.
   virtual std::string ContextUser() const = 0;
+
+  // The same cluster's security for one who has this token and nothing else: a DataNode takes a block's token on its
+  // RPC.
+  virtual std::unique_ptr<RpcSecurity> WithToken(const SecurityToken& token) const = 0;
 };
 
 }  // namespace paceline::hdfs
