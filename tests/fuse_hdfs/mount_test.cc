@@ -100,11 +100,16 @@ class MountTest : public testing::TestWithParam<const char*> {
     return pid_ > 0;
   }
 
-  // SIGTERM, as kubelet and operators end it; waits until the process is gone.
-  void Unmount() {
+  // SIGTERM, as kubelet and operators end it.
+  void Unmount() { End(SIGTERM); }
+
+  // Waits until the process is gone. It is a child of init, which may take its time to notice.
+  void End(int signal) {
     if (pid_ <= 0) return;
-    kill(pid_, SIGTERM);
-    const Outcome gone = RunShell(fmt::format("timeout 60 tail -s 0.05 --pid={} -f /dev/null", pid_));
+    kill(pid_, signal);
+    const std::string state = fmt::format("/proc/{}/status", pid_);
+    const Outcome gone = RunShell(fmt::format(
+        "while grep -q ^State: {} && ! grep -q \"^State:.Z\" {}; do read -t 0.02 <> <(:) || :; done", state, state));
     EXPECT_EQ(gone.status, 0) << "the mount did not end";
     pid_ = 0;
   }
@@ -407,9 +412,7 @@ TEST_P(MountTest, SigkillLeavesNoHalfFile) {
   UniqueFd fd(open(Path("half").c_str(), O_WRONLY | O_CREAT, 0600));
   const std::string content = RandomBytes(8 << 20, 9);
   ASSERT_EQ(write(fd.get(), content.data(), content.size()), static_cast<ssize_t>(content.size()));
-  kill(pid_, SIGKILL);
-  RunShell(fmt::format("timeout 60 tail -s 0.05 --pid={} -f /dev/null", pid_));
-  pid_ = 0;
+  End(SIGKILL);
   EXPECT_EQ(fsync(fd.get()), -1);
   fd.Reset();
   synced.Reset();
