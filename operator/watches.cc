@@ -67,9 +67,7 @@ void Watches::AddHandlers() {
     const auto pod = pods_.store().Get(object.ns, object.name);
     if (pod != nullptr && pod->meta.uid == object.uid) WakeJobsOf(*pod, kube::Priority::kNormal);
   });
-  runs_.AddHandler([this](const auto& change) {
-    if (change.after == nullptr) WakeOwner(change.meta());  // a run deleted by hand comes back
-  });
+  runs_.AddHandler([this](const auto& change) { OnRun(change); });
   nodes_.AddHandler([this](const auto& change) {
     const Queues* queues = queues_.load();
     if (queues != nullptr && change.before == nullptr) queues->node_plans.Add(change.meta().Key());
@@ -99,6 +97,31 @@ void Watches::WakeOwner(const kube::ObjectMeta& meta) {
   if (kind != nullptr) WakeJob({kind, meta.ns.str(), owner->name.str()}, kube::Priority::kNormal);
 }
 
+void Watches::WakePlansOf(const api::JobKind& kind, const kube::ObjectView& job) {
+  const Queues* queues = queues_.load();
+  if (queues == nullptr) return;
+  std::vector<kube::SharedString> selectors;
+  PodSelectorIndex(kind).keys(job, &selectors);
+  for (const kube::SharedString& selector : selectors) {
+    const std::string_view value = selector.view().substr(selector.view().find('=') + 1);
+    for (const auto& pod : pods_.store().ListBy(kind.pod_label, value)) {
+      const bool is_there = pod->meta.ns == job.meta.ns && !pod->spec.node_name.empty() && !IsFinished(*pod);
+      if (is_there) queues->node_plans.Add({"", pod->spec.node_name.str()});
+    }
+  }
+}
+
+void Watches::OnRun(const kube::CacheChange<kube::ObjectView>& change) {
+  if (change.after == nullptr) WakeOwner(change.meta());  // a run deleted by hand comes back
+  const kube::OwnerReference* owner = change.meta().Controller();
+  if (owner == nullptr || change.before != nullptr) return;
+  // Pods without the run's label belong to the newest run of their job, and this is it now.
+  const api::JobKind* kind = api::FindJobKind(owner->api_version, owner->kind);
+  if (kind == nullptr) return;
+  const JobObject job = catalog_.Find({kind, change.meta().ns.str(), owner->name.str()});
+  if (job != nullptr) WakePlansOf(*kind, *job);
+}
+
 void Watches::OnJob(const api::JobKind& kind, const kube::CacheChange<kube::ObjectView>& change) {
   const kube::ObjectMeta& meta = change.meta();
   const bool is_ours = IsTrainingJob(kind) || MayBeEnabled(meta);
@@ -107,6 +130,12 @@ void Watches::OnJob(const api::JobKind& kind, const kube::CacheChange<kube::Obje
   if (is_ours || !runs_.store().ListBy(kRunOwnerIndex, meta.uid).empty()) {
     WakeJob({&kind, meta.ns.str(), meta.name.str()}, kube::Priority::kNormal);
   }
+  // Whether it is traced may have changed.
+  const bool may_differ =
+      change.before != nullptr && change.after != nullptr &&
+      (change.before->meta.generation != meta.generation ||
+       change.before->meta.annotations.Get(api::kTraceAnnotation) != meta.annotations.Get(api::kTraceAnnotation));
+  if (is_ours && may_differ) WakePlansOf(kind, *change.after);
 }
 
 void Watches::WakeJobsOf(const kube::PodView& pod, kube::Priority priority) {

@@ -65,10 +65,13 @@ class Watches {
   // Makes and starts the cache of one job kind at the first of its versions that the server has.
   Result<bool> TryKind(const api::JobKind& kind, Deadline deadline) EXCLUDES(mutex_);
   void OnJob(const api::JobKind& kind, const kube::CacheChange<kube::ObjectView>& change);
+  void OnRun(const kube::CacheChange<kube::ObjectView>& change);
   void OnPod(const kube::CacheChange<kube::PodView>& change);
   void WakeJobsOf(const kube::PodView& pod, kube::Priority priority);
   void WakeJob(const JobKey& key, kube::Priority priority);
   void WakeOwner(const kube::ObjectMeta& meta);
+  // The plans of the nodes on which the job has pods.
+  void WakePlansOf(const api::JobKind& kind, const kube::ObjectView& job);
   std::vector<const kube::ObjectCache*> JobCaches() const EXCLUDES(mutex_);
 
   const kube::CacheEnvironment env_;

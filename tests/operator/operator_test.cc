@@ -376,6 +376,36 @@ TEST_F(OperatorTest, APlanForgetsAJobThatWentBeforeItsPods) {
   EXPECT_TRUE(Eventually([&] { return !Get(kNodePlans, "n1", "").contains("/spec/jobs/0"_json_pointer); }));
 }
 
+TEST_F(OperatorTest, APlanFollowsAForeignJobWhoseRunCameAfterItsPods) {
+  server_.Put(kube::kNodes, {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", "n1"}}}});
+  Json job = server_.Put(kube::kJobs, {{"apiVersion", "batch/v1"},
+                                       {"kind", "Job"},
+                                       {"metadata", {{"name", "late"}, {"namespace", "team"}}},
+                                       {"spec",
+                                        {{"completions", 1},
+                                         {"parallelism", 1},
+                                         {"completionMode", "Indexed"},
+                                         {"template", {{"spec", {{"containers", {{{"name", "main"}}}}}}}}}}});
+  RunPod(MakePod(job, 0)["metadata"]["name"], "n1");
+  const auto replica = Start();
+  ASSERT_TRUE(Eventually([&] { return !Get(kNodePlans, "n1", "").is_null(); }));
+  EXPECT_FALSE(Get(kNodePlans, "n1", "").contains("/spec/jobs/0"_json_pointer));
+  const auto annotate = [&](const char* name, const char* value) {
+    job = Get(kube::kJobs, "late");
+    job["metadata"].erase("resourceVersion");
+    job["metadata"]["annotations"][name] = value;
+    server_.Put(kube::kJobs, job);
+  };
+  annotate("paceline.dev/enabled", "true");
+  const auto planned = [&](const char* field) {
+    return Get(kNodePlans, "n1", "").value(Json::json_pointer(std::string("/spec/jobs/0/") + field), Json());
+  };
+  ASSERT_TRUE(Eventually([&] { return planned("run") == RunNameOf(job); }));
+  EXPECT_NE(planned("traced"), true);
+  annotate("paceline.dev/trace", "true");
+  EXPECT_TRUE(Eventually([&] { return planned("traced") == true; }));
+}
+
 TEST_F(OperatorTest, ReadsTheFirstStepFromTheAgentsReport) {
   server_.Put(kube::kNodes, {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", "n1"}}}});
   const auto replica = Start();
