@@ -18,6 +18,11 @@ constexpr uint64_t kMaxUnackedBytes = 8 << 20;
 constexpr Duration kTick = 1s;
 constexpr Duration kHeartbeatInterval = 20s;  // DataNodes wait a minute
 constexpr uint32_t kDisk = 1;
+// After this much silence each node is asked whether it is there. One that is there may be slow for as long as the
+// silence limit; one that is not is left out at once.
+constexpr Duration kProbeAfter = 4s;
+constexpr Duration kProbePatience = 2s;
+constexpr Duration kPatiencePerNode = 5s;
 
 wire::OpWriteBlock SetupRequest(const DataNodeClient& client, const PipelineSetup& setup) {
   const LocatedBlock& block = setup.block;
@@ -58,42 +63,58 @@ std::vector<size_t> BadLink(const LocatedBlock& block, std::string_view link) {
   return {};
 }
 
+// The nodes that take a connection at most, and do not answer: stopped processes, dead machines.
+std::vector<size_t> HungNodes(DataNodeClient& client, const LocatedBlock& block) {
+  std::vector<size_t> hung;
+  for (size_t i = 0; i < block.nodes.size(); ++i) {
+    if (!client.Answers(block.nodes[i], block, kProbePatience)) hung.push_back(i);
+  }
+  return hung;
+}
+
+// Asks the first node to set the pipeline up and waits for its answer, which comes when all nodes are ready.
+PipelineFailure SetUp(DataNodeClient& client, const PipelineSetup& setup, ByteStream& stream, Deadline deadline) {
+  const size_t nodes = setup.block.nodes.size();
+  const std::string first = setup.block.nodes.front().Key();
+  Status status = stream.Write(EncodeOperation(kOpWriteBlock, SetupRequest(client, setup)), client.Silence(deadline));
+  const Duration patience = client.options().silence_limit + kPatiencePerNode * static_cast<int>(nodes - 1);
+  const Deadline limit = deadline.Min(Deadline::After(client.clock(), patience));
+  // Byte for byte, not through a larger buffer: what follows belongs to the thread that takes acknowledgements.
+  BufferedReader reader(stream, 1);
+  if (status.ok()) status = reader.AwaitBytes(limit.Min(Deadline::After(client.clock(), kProbeAfter)));
+  if (status.code() == StatusCode::kDeadlineExceeded) {
+    if (std::vector<size_t> hung = HungNodes(client, setup.block); !hung.empty()) return {status, std::move(hung)};
+    status = Status();
+  }
+  std::string bytes;
+  if (status.ok()) status = reader.ReadDelimited(&bytes, kMaxAnswerBytes, limit);
+  // Silence may be that of any node behind the first one.
+  if (!status.ok() && (status.code() == StatusCode::kUnavailable || nodes == 1)) return {status, {0}};
+  if (!status.ok()) return {status, {}};
+  wire::BlockOpResponse answer;
+  if (!ParseMessage(bytes, &answer)) return {AbortedError("malformed answer of " + first), {0}};
+  if (answer.status() == kDtAccessTokenError) return {PermissionDeniedError("block token: " + answer.message()), {}};
+  if (answer.status() == kDtSuccess) return {};
+  std::vector<size_t> bad = BadLink(setup.block, answer.first_bad_link());
+  if (bad.empty()) bad = {0};
+  return {AbortedError(fmt::format("{} refuses with status {}: {} {}", first, answer.status(), answer.first_bad_link(),
+                                   answer.message())),
+          std::move(bad)};
+}
+
 }  // namespace
 
 std::unique_ptr<BlockWriter> BlockWriter::Open(DataNodeClient& client, const PipelineSetup& setup, Deadline deadline,
                                                PipelineFailure* failure) {
   CHECK(!setup.block.nodes.empty());
-  const auto fail = [&](const Status& status, std::vector<size_t> bad) {
-    *failure = {status.Annotate(fmt::format("pipeline of block {}", setup.block.block.block_id)), std::move(bad)};
-    return nullptr;
-  };
   const DataNode& first = setup.block.nodes.front();
   Result<DataNodeClient::Connection> connection =
       client.Connect(first, setup.block, DataNodeClient::Reuse::kForbidden, deadline);
-  if (!connection.ok()) return fail(connection.status(), {0});
-  const std::string request = EncodeOperation(kOpWriteBlock, SetupRequest(client, setup));
-  Status status = connection->stream->Write(request, client.Silence(deadline));
-  // The first node waits for all others before it answers.
-  const Duration patience = client.options().silence_limit + 5s * static_cast<int>(setup.block.nodes.size() - 1);
-  const Deadline limit = deadline.Min(Deadline::After(client.clock(), patience));
-  std::string bytes;
-  // Byte for byte, not through a larger buffer: what follows belongs to the thread that takes acknowledgements.
-  if (status.ok()) status = BufferedReader(*connection->stream, 1).ReadDelimited(&bytes, kMaxAnswerBytes, limit);
-  // Silence may be that of any node behind the first one.
-  if (!status.ok()) {
-    const bool is_cut = status.code() == StatusCode::kUnavailable;
-    return fail(status, is_cut || setup.block.nodes.size() == 1 ? std::vector<size_t>{0} : std::vector<size_t>{});
-  }
-  wire::BlockOpResponse answer;
-  if (!ParseMessage(bytes, &answer)) return fail(AbortedError("malformed answer of " + first.Key()), {0});
-  if (answer.status() == kDtAccessTokenError)
-    return fail(PermissionDeniedError("block token: " + answer.message()), {});
-  if (answer.status() != kDtSuccess) {
-    std::vector<size_t> bad = BadLink(setup.block, answer.first_bad_link());
-    if (bad.empty()) bad = {0};
-    return fail(AbortedError(fmt::format("{} refuses with status {}: {} {}", first.Key(), answer.status(),
-                                         answer.first_bad_link(), answer.message())),
-                std::move(bad));
+  *failure =
+      connection.ok() ? SetUp(client, setup, *connection->stream, deadline) : PipelineFailure{connection.status(), {0}};
+  if (!failure->status.ok()) {
+    failure->status = failure->status.Annotate(fmt::format("pipeline of block {}", setup.block.block.block_id));
+    return nullptr;
   }
   std::unique_ptr<BlockWriter> writer(new BlockWriter(client, setup, std::move(connection->stream)));
   if (setup.stage == PipelineStage::kCloseRecovery) {
@@ -130,12 +151,10 @@ Status BlockWriter::Write(std::string_view data, Deadline deadline) {
 
 Status BlockWriter::Resend(const std::vector<std::shared_ptr<const OutgoingPacket>>& packets, Deadline deadline) {
   Status status;
+  // Also those behind a failure: Send keeps what it cannot send.
   for (const auto& packet : packets) {
-    if (status.ok()) status = Send(packet, deadline);
-    if (status.ok()) continue;
-    // The pipeline after this one has to know of all that were not sent. Send keeps the one that it failed with.
-    MutexLock lock(mutex_);
-    if (unacked_.empty() || unacked_.back().packet != packet) unacked_.push_back({next_seqno_++, packet});
+    const Status sent = Send(packet, deadline);
+    if (status.ok()) status = sent;
   }
   return status;
 }
@@ -148,16 +167,20 @@ Status BlockWriter::Send(std::shared_ptr<const OutgoingPacket> packet, Deadline 
                   .is_sync = packet->is_sync};
   {
     MutexLock lock(mutex_);
-    while (failure_.status.ok() && (is_sending_ || (unacked_bytes_ > 0 && unacked_bytes_ + size > kMaxUnackedBytes))) {
-      if (client_.clock().Now() >= deadline.when()) return DeadlineExceededError("the pipeline takes no bytes");
-      changed_.WaitUntil(lock, client_.clock(), deadline.when());
+    bool is_late = false;
+    while (failure_.status.ok() && !is_late &&
+           (is_sending_ || (unacked_bytes_ > 0 && unacked_bytes_ + size > kMaxUnackedBytes))) {
+      is_late = client_.clock().Now() >= deadline.when();
+      if (!is_late) changed_.WaitUntil(lock, client_.clock(), deadline.when());
     }
-    if (!failure_.status.ok()) return failure_.status;
-    is_sending_ = true;
     head.seqno = next_seqno_++;
     if (unacked_.empty()) last_progress_ = client_.clock().Now();
+    // Before it is sent, and whether or not it can be: its bytes are nowhere else, and the next pipeline needs them.
     unacked_.push_back({head.seqno, packet});
     unacked_bytes_ += size;
+    if (!failure_.status.ok()) return failure_.status;
+    if (is_late) return DeadlineExceededError("the pipeline takes no bytes");
+    is_sending_ = true;
   }
   const Status status =
       stream_->Write(EncodePacketStart(head, packet->checksums), packet->data, client_.Silence(Deadline::Infinite()));
@@ -276,19 +299,36 @@ Status BlockWriter::TakeAck(BufferedReader& reader) {
   return Status();
 }
 
+BlockWriter::SilenceStep BlockWriter::NextSilenceStep() {
+  const TimePoint now = client_.clock().Now();
+  if (!unacked_.empty()) {
+    if (now - last_progress_ >= client_.options().silence_limit) return SilenceStep::kGiveUp;
+    if (now - std::max(last_progress_, last_probe_) < kProbeAfter) return SilenceStep::kWait;
+    last_probe_ = now;
+    return SilenceStep::kProbe;
+  }
+  if (is_sending_ || now - last_sent_ < kHeartbeatInterval) return SilenceStep::kWait;
+  is_sending_ = true;
+  last_sent_ = now;
+  return SilenceStep::kHeartbeat;
+}
+
 Status BlockWriter::OnSilence() {
-  PacketHead heartbeat{.seqno = kHeartbeatSeqno};
+  SilenceStep step;
   {
     MutexLock lock(mutex_);
-    const TimePoint now = client_.clock().Now();
-    if (!unacked_.empty()) {
-      if (now - last_progress_ < client_.options().silence_limit) return Status();
-      return DeadlineExceededError("no acknowledgement for too long");
-    }
-    if (is_sending_ || now - last_sent_ < kHeartbeatInterval) return Status();
-    is_sending_ = true;
-    last_sent_ = now;
+    step = NextSilenceStep();
   }
+  if (step == SilenceStep::kGiveUp) return DeadlineExceededError("no acknowledgement for too long");
+  if (step == SilenceStep::kProbe) {
+    std::vector<size_t> hung = HungNodes(client_, block_);
+    if (hung.empty()) return Status();
+    const Status status = DeadlineExceededError("a DataNode of the pipeline does not answer");
+    Fail(status, std::move(hung));
+    return status;
+  }
+  if (step == SilenceStep::kWait) return Status();
+  const PacketHead heartbeat{.seqno = kHeartbeatSeqno};
   const Status status = stream_->Write(EncodePacketStart(heartbeat, ""), client_.Silence(Deadline::Infinite()));
   MutexLock lock(mutex_);
   is_sending_ = false;

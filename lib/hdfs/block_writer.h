@@ -84,6 +84,8 @@ class BlockWriter {
   void TakeAcks(std::stop_token stop);
   // One acknowledgement, or a look at the time. False at the end.
   Status TakeAck(BufferedReader& reader);
+  enum class SilenceStep { kWait, kProbe, kHeartbeat, kGiveUp };
+  SilenceStep NextSilenceStep() REQUIRES(mutex_);
   Status OnSilence();
   void Fail(const Status& status, std::vector<size_t> bad_nodes);
 
@@ -103,6 +105,7 @@ class BlockWriter {
   bool has_all_acks_ GUARDED_BY(mutex_) = false;  // of the last packet too
   TimePoint last_progress_ GUARDED_BY(mutex_);
   TimePoint last_sent_ GUARDED_BY(mutex_);
+  TimePoint last_probe_ GUARDED_BY(mutex_){};
   PipelineFailure failure_ GUARDED_BY(mutex_);
 
   std::jthread acks_;

@@ -55,18 +55,27 @@ void DataNodeClient::GiveBack(const DataNode& node, std::unique_ptr<ByteStream> 
 
 void DataNodeClient::MarkDead(const DataNode& node) {
   MutexLock lock(mutex_);
-  dead_until_[node.Key()] = clock_.Now() + options_.dead_memory;
+  dead_[node.Key()] = {node, clock_.Now() + options_.dead_memory};
 }
 
 void DataNodeClient::MarkAlive(const DataNode& node) {
   MutexLock lock(mutex_);
-  dead_until_.erase(node.Key());
+  dead_.erase(node.Key());
 }
 
 bool DataNodeClient::IsDead(const DataNode& node) const {
   MutexLock lock(mutex_);
-  const auto found = dead_until_.find(node.Key());
-  return found != dead_until_.end() && found->second > clock_.Now();
+  const auto found = dead_.find(node.Key());
+  return found != dead_.end() && found->second.until > clock_.Now();
+}
+
+std::vector<DataNode> DataNodeClient::DeadNodes() const {
+  MutexLock lock(mutex_);
+  std::vector<DataNode> nodes;
+  for (const auto& [key, dead] : dead_) {
+    if (dead.until > clock_.Now()) nodes.push_back(dead.node);
+  }
+  return nodes;
 }
 
 bool DataNodeClient::Answers(const DataNode& node, const LocatedBlock& block, Duration patience) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lib/base/mutex.h"
 #include "lib/hdfs/block.h"
@@ -49,6 +50,8 @@ class DataNodeClient {
   void MarkDead(const DataNode& node);
   void MarkAlive(const DataNode& node);
   bool IsDead(const DataNode& node) const;
+  // Those that a new block had better not go to.
+  std::vector<DataNode> DeadNodes() const;
 
   // Whether the node answers an operation at all within `patience`: a stopped process still takes connections.
   bool Answers(const DataNode& node, const LocatedBlock& block, Duration patience);
@@ -68,7 +71,11 @@ class DataNodeClient {
   const Clock& clock_;
   mutable Mutex mutex_;
   std::map<std::string, std::list<Idle>> idle_ GUARDED_BY(mutex_);
-  std::map<std::string, TimePoint> dead_until_ GUARDED_BY(mutex_);
+  struct Dead {
+    DataNode node;
+    TimePoint until;
+  };
+  std::map<std::string, Dead> dead_ GUARDED_BY(mutex_);
 };
 
 }  // namespace paceline::hdfs

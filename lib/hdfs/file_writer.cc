@@ -124,10 +124,17 @@ void FileWriter::Abandon() {
 }
 
 Status FileWriter::NextBlock(Deadline deadline) {
-  NameNode::Placement placement;
+  NameNode::Placement placement{.exclude = context_->datanodes.DeadNodes()};
   Status last;
   for (int tries = 0; tries < kMaxSetups; ++tries) {
-    ASSIGN_OR_RETURN(LocatedBlock located, context_->namenode.AddBlock(file_, finished_, placement, deadline));
+    Result<LocatedBlock> added = context_->namenode.AddBlock(file_, finished_, placement, deadline);
+    // With too few DataNodes left the excluded ones are the only ones: they may have come back.
+    if (!added.ok() && !placement.exclude.empty() && added.status().code() == StatusCode::kResourceExhausted) {
+      placement.exclude.clear();
+      continue;
+    }
+    if (!added.ok()) return added.status();
+    const LocatedBlock located = *std::move(added);
     PipelineFailure failure;
     block_ =
         BlockWriter::Open(context_->datanodes, {.block = located, .packets = context_->packets()}, deadline, &failure);
@@ -143,6 +150,7 @@ Status FileWriter::NextBlock(Deadline deadline) {
       const bool is_named = std::find(verdict.drop.begin(), verdict.drop.end(), i) != verdict.drop.end();
       if (is_named ||
           (verdict.needs_probe && !context_->datanodes.Answers(located.nodes[i], located, kProbePatience))) {
+        context_->datanodes.MarkDead(located.nodes[i]);
         placement.exclude.push_back(located.nodes[i]);
       }
     }
@@ -205,7 +213,10 @@ Status FileWriter::Recover(bool is_closing, Deadline deadline) {
     }
   }
   std::sort(drop.begin(), drop.end());
-  for (auto it = drop.rbegin(); it != drop.rend(); ++it) DropNode(&block, *it);
+  for (auto it = drop.rbegin(); it != drop.rend(); ++it) {
+    context_->datanodes.MarkDead(block.nodes[*it]);
+    DropNode(&block, *it);
+  }
   if (block.nodes.empty()) {
     return failure.status.Annotate(fmt::format("write {}: every DataNode of its last block has failed", file_.path));
   }

@@ -131,7 +131,7 @@ std::vector<DataNode> Culprits(WriteContext& context, const LocatedBlock& block,
 
 Result<ExtendedBlock> WriteWholeBlock(WriteContext& context, const OpenFile& file, const BlockJob& job,
                                       Deadline deadline) {
-  NameNode::Placement placement;
+  NameNode::Placement placement{.exclude = context.datanodes.DeadNodes()};
   Status last;
   const std::string favored = context.spread.Acquire(deadline);
   if (!favored.empty()) placement.favored = {favored};
