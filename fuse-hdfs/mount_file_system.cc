@@ -156,14 +156,9 @@ int MountFileSystem::GetAttributes(uint64_t inode, fusefs::Attributes* attribute
 }
 
 // chown to what is shown already does nothing: tar and cp -p do that as root, and HDFS would refuse it to others.
-Result<fusefs::AttributeChange> MountFileSystem::WithoutNoChanges(uint64_t inode,
-                                                                  const fusefs::AttributeChange& change) {
-  fusefs::AttributeChange real = change;
-  if (!real.uid.has_value() && !real.gid.has_value()) return real;
-  ASSIGN_OR_RETURN(const hdfs::FileStatus status, StatInode(inode));
-  if (real.uid == owners_.UidOf(status.owner)) real.uid.reset();
-  if (real.gid == owners_.GidOf(status.group)) real.gid.reset();
-  return real;
+void MountFileSystem::DropNoChanges(const hdfs::FileStatus& status, fusefs::AttributeChange& change) {
+  if (change.uid == owners_.UidOf(status.owner)) change.uid.reset();
+  if (change.gid == owners_.GidOf(status.group)) change.gid.reset();
 }
 
 Status MountFileSystem::ApplyToPath(const std::string& path, const fusefs::AttributeChange& change) {
@@ -184,7 +179,7 @@ Status MountFileSystem::ApplyToPath(const std::string& path, const fusefs::Attri
 }
 
 Status MountFileSystem::ChangeAttributes(uint64_t inode, const fusefs::AttributeChange& wanted) {
-  ASSIGN_OR_RETURN(fusefs::AttributeChange change, WithoutNoChanges(inode, wanted));
+  fusefs::AttributeChange change = wanted;
   const WallTime now = clock_.WallNow();
   if (change.modified_is_now) change.modified = now;
   if (change.accessed_is_now) change.accessed = now;
@@ -204,6 +199,10 @@ Status MountFileSystem::ChangeAttributes(uint64_t inode, const fusefs::Attribute
     return Status();
   }
   ASSIGN_OR_RETURN(const std::string path, PathOf(inode));
+  if (change.uid.has_value() || change.gid.has_value()) {
+    ASSIGN_OR_RETURN(const hdfs::FileStatus shown, StatPath(path));
+    DropNoChanges(shown, change);
+  }
   const Status status = ApplyToPath(path, change);
   cache_.Forget(path);
   return status;

@@ -109,7 +109,8 @@ class MountFileSystem final : public fusefs::Operations {
   Status Resize(uint64_t inode, uint64_t size);
   Status ChangeAttributes(uint64_t inode, const fusefs::AttributeChange& change);
   Status ApplyToPath(const std::string& path, const fusefs::AttributeChange& change);
-  Result<fusefs::AttributeChange> WithoutNoChanges(uint64_t inode, const fusefs::AttributeChange& change);
+  Status ApplyPending(const std::string& path, const fusefs::AttributeChange& pending);
+  void DropNoChanges(const hdfs::FileStatus& status, fusefs::AttributeChange& change);
   // What is known of a file that is being written; nothing when the server knows it all.
   std::optional<hdfs::FileStatus> OverlayOf(uint64_t inode) EXCLUDES(mutex_);
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
 
+#include "fuse-hdfs/caller_process.h"
 #include "fuse-hdfs/mount_file_system.h"
 #include "fuse-hdfs/mount_handles.h"
 #include "lib/hdfs/posix_error.h"
@@ -16,19 +16,6 @@ namespace {
 constexpr size_t kMaxWriters = 64;
 
 bool WantsToWrite(int flags) { return (flags & O_ACCMODE) != O_RDONLY; }
-
-// The kernel names threads; what has a descriptor is the process. 0 when the thread is not to be seen from here.
-int32_t ProcessOf(int32_t thread) {
-  if (thread <= 0) return 0;
-  std::ifstream status(fmt::format("/proc/{}/status", thread));
-  std::string key;
-  int32_t value = 0;
-  while (status >> key) {
-    if (key == "Tgid:" && status >> value) return value;
-    status.ignore(4096, '\n');
-  }
-  return 0;
-}
 
 }  // namespace
 
@@ -44,8 +31,7 @@ void MountFileSystem::Handle::NoteWriter(int32_t thread) {
 }
 
 // A process that cannot be told counts as one that wrote: its close may be the one whose result matters.
-bool MountFileSystem::Handle::IsWriter(int32_t thread) {
-  const int32_t process = ProcessOf(thread);
+bool MountFileSystem::Handle::IsWriter(int32_t process) {
   MutexLock lock(mutex);
   return process == 0 || writers.count(process) > 0 || writers.count(0) > 0 || writers.size() >= kMaxWriters;
 }
@@ -283,15 +269,37 @@ Status MountFileSystem::Commit(OpenInode& open, Durability durability, Deadline 
     MutexLock lock(open.mutex);
     std::swap(pending, open.pending);
   }
-  const Status applied = ApplyToPath(path, pending);
+  const Status applied = ApplyPending(path, pending);
   cache_.Forget(path);
   return applied;
 }
 
-int MountFileSystem::Flush(const fusefs::Caller& caller, uint64_t, uint64_t number) {
+// An owner that HDFS refuses is no reason to call the file's bytes lost; for an fchown of a finished file it would have
+// been that call's error.
+Status MountFileSystem::ApplyPending(const std::string& path, const fusefs::AttributeChange& pending) {
+  fusefs::AttributeChange owner{.uid = pending.uid, .gid = pending.gid};
+  if (owner.uid.has_value() || owner.gid.has_value()) {
+    ASSIGN_OR_RETURN(const hdfs::FileStatus status, StatPath(path));
+    DropNoChanges(status, owner);
+    const Status status_of_owner = ApplyToPath(path, owner);
+    if (!status_of_owner.ok()) Fail("chown", path, status_of_owner);
+  }
+  fusefs::AttributeChange rest = pending;
+  rest.uid.reset();
+  rest.gid.reset();
+  return ApplyToPath(path, rest);
+}
+
+// The last close of a process that wrote is the moment to tell it how that went. Others are not: shells open a file,
+// copy the descriptor to where it belongs and close the first one; forked children close what they never used.
+int MountFileSystem::Flush(const fusefs::Caller& caller, uint64_t inode, uint64_t number) {
   const std::shared_ptr<Handle> handle = FindHandle(number);
   if (handle == nullptr) return EBADF;
-  if (!handle->may_write || !handle->IsWriter(caller.thread)) return 0;
+  if (!handle->may_write) return 0;
+  const int32_t process = ProcessOf(caller.thread);
+  if (!handle->IsWriter(process)) return 0;
+  const std::string path = nodes_.PathOf(inode).value_or("");
+  if (HoldsForWriting(process, inode, path.substr(path.rfind('/') + 1))) return 0;
   const Status status = Commit(*handle->open, Durability::kVisible, Within(rules_.commit_limit));
   return status.ok() ? 0 : Fail("close", handle->open->File()->path(), status);
 }

@@ -41,7 +41,7 @@ struct MountFileSystem::Handle {
 
   explicit Handle(const ReadAheadRules& rules) : read_ahead(rules) {}
   void NoteWriter(int32_t thread) EXCLUDES(mutex);
-  bool IsWriter(int32_t thread) EXCLUDES(mutex);
+  bool IsWriter(int32_t process) EXCLUDES(mutex);
 };
 
 struct MountFileSystem::DirectoryHandle {

@@ -335,6 +335,11 @@ TEST_P(MountTest, ACloseInAChildThatDidNotWriteKeepsTheFileOpen) {
   EXPECT_EQ(ReadFile(Path("f")), content);
 }
 
+TEST_P(MountTest, AShellsRedirectionIsOneWrite) {
+  ASSERT_EQ(InMount("echo hello >f; cat f >/dev/null").status, 0);
+  EXPECT_NE(Control("stats").find("\"commits\": 1,"), std::string::npos) << Control("stats");
+}
+
 TEST_P(MountTest, AttributesOfOpenFilesAreKept) {
   const UniqueFd fd(open(Path("f").c_str(), O_WRONLY | O_CREAT, 0600));
   ASSERT_EQ(write(fd.get(), "abc", 3), 3);
