@@ -35,11 +35,11 @@ FileWriter::FileWriter(std::shared_ptr<WriteContext> context, OpenFile file, Nam
   lease_.emplace(context_->leases);
 }
 
-Result<std::unique_ptr<FileWriter>> FileWriter::Make(std::shared_ptr<WriteContext> context, OpenFile file,
-                                                     std::optional<LocatedBlock> last, Naming naming,
-                                                     Deadline deadline) {
-  std::unique_ptr<FileWriter> writer(new FileWriter(std::move(context), std::move(file), std::move(naming)));
-  if (last.has_value()) RETURN_IF_ERROR(writer->OpenAppended(*std::move(last), deadline));
+Result<std::unique_ptr<FileWriter>> FileWriter::Make(std::shared_ptr<WriteContext> context, NameNode::Appended opened,
+                                                     Naming naming, Deadline deadline) {
+  std::unique_ptr<FileWriter> writer(new FileWriter(std::move(context), std::move(opened.file), std::move(naming)));
+  writer->finished_ = std::move(opened.previous);
+  if (opened.fill.has_value()) RETURN_IF_ERROR(writer->OpenAppended(*std::move(opened.fill), deadline));
   return writer;
 }
 

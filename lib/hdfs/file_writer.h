@@ -19,9 +19,9 @@ class FileWriter final : public Writer {
     CreateMode mode = CreateMode::kOverwrite;
   };
 
-  // `last` is the file's last block when it is to be filled up; `length` what the file has already.
-  static Result<std::unique_ptr<FileWriter>> Make(std::shared_ptr<WriteContext> context, OpenFile file,
-                                                  std::optional<LocatedBlock> last, Naming naming, Deadline deadline);
+  // A file that was just created, or one to append to.
+  static Result<std::unique_ptr<FileWriter>> Make(std::shared_ptr<WriteContext> context, NameNode::Appended opened,
+                                                  Naming naming, Deadline deadline);
   ~FileWriter() override;
 
   Status Write(std::span<const std::byte> data, Deadline deadline) override;

@@ -173,7 +173,7 @@ class HdfsFileSystem final : public FileSystem {
     if (options_.layout == WriteLayout::kSingle || context->is_concat_refused->load()) {
       ASSIGN_OR_RETURN(
           std::unique_ptr<FileWriter> writer,
-          FileWriter::Make(std::move(context), *std::move(file), std::nullopt, {path, options.mode}, deadline));
+          FileWriter::Make(std::move(context), {.file = *std::move(file)}, {path, options.mode}, deadline));
       return std::unique_ptr<Writer>(std::move(writer));
     }
     return std::unique_ptr<Writer>(new ParallelWriter(std::move(context), *std::move(file), {path, options, id}));
@@ -192,9 +192,8 @@ class HdfsFileSystem final : public FileSystem {
     for (Duration wait = kFirstPoll;; wait = std::min(wait * 2, kLongestPoll)) {
       auto opened = namenode_.Append(path, start, deadline);
       if (opened.ok()) {
-        auto& [file, last] = *opened;
         ASSIGN_OR_RETURN(std::unique_ptr<FileWriter> writer,
-                         FileWriter::Make(std::move(context), std::move(file), std::move(last), {}, deadline));
+                         FileWriter::Make(std::move(context), *std::move(opened), {}, deadline));
         return std::unique_ptr<Writer>(std::move(writer));
       }
       const bool is_passing = KindOf(opened.status()) == RemoteErrorKind::kRecoveryInProgress;

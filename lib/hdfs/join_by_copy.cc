@@ -13,8 +13,7 @@ Status ParallelWriter::JoinByCopy(Deadline deadline) {
   // The next files are written so from the start.
   *context_->is_concat_refused = true;
   ASSIGN_OR_RETURN(auto opened, context_->namenode.Append(file_.path, NameNode::AppendStart::kNewBlock, deadline));
-  ASSIGN_OR_RETURN(std::unique_ptr<FileWriter> writer,
-                   FileWriter::Make(context_, std::move(opened.first), std::move(opened.second), {}, deadline));
+  ASSIGN_OR_RETURN(std::unique_ptr<FileWriter> writer, FileWriter::Make(context_, std::move(opened), {}, deadline));
   std::string buffer(kCopyBytes, '\0');
   for (const std::string& part : parts_) {
     ASSIGN_OR_RETURN(const std::unique_ptr<Reader> reader, context_->open(part, deadline));

@@ -141,8 +141,7 @@ Result<OpenFile> NameNode::Create(const std::string& path, const CreateSettings&
   return ToOpenFile(path, response.status());
 }
 
-Result<std::pair<OpenFile, std::optional<LocatedBlock>>> NameNode::Append(const std::string& path, AppendStart start,
-                                                                          Deadline deadline) {
+Result<NameNode::Appended> NameNode::Append(const std::string& path, AppendStart start, Deadline deadline) {
   wire::AppendRequest request;
   wire::AppendResponse response;
   request.set_src(path);
@@ -150,9 +149,14 @@ Result<std::pair<OpenFile, std::optional<LocatedBlock>>> NameNode::Append(const 
   request.set_flag(start == AppendStart::kNewBlock ? kAppend | kNewBlock : kAppend);
   RETURN_IF_ERROR(Call("append", request, &response, path, deadline));
   if (!response.has_status()) return InternalError("append " + path + ": the server is too old, it gives no file id");
-  std::optional<LocatedBlock> last;
-  if (response.has_block()) last = FromWire(response.block());
-  return std::pair(ToOpenFile(path, response.status()), std::move(last));
+  Appended appended{.file = ToOpenFile(path, response.status())};
+  if (!response.has_block()) return appended;
+  if (start == AppendStart::kNewBlock) {
+    appended.previous = FromWire(response.block().block());
+  } else {
+    appended.fill = FromWire(response.block());
+  }
+  return appended;
 }
 
 Result<LocatedBlock> NameNode::AddBlock(const OpenFile& file, const std::optional<ExtendedBlock>& previous,

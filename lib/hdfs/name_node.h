@@ -55,9 +55,12 @@ class NameNode {
   // Always as a replicated file, also in a directory with an erasure coding policy.
   Result<OpenFile> Create(const std::string& path, const CreateSettings& settings, Deadline deadline);
   enum class AppendStart { kLastBlock, kNewBlock };
-  // The last block when it is to be filled up, else nothing.
-  Result<std::pair<OpenFile, std::optional<LocatedBlock>>> Append(const std::string& path, AppendStart start,
-                                                                  Deadline deadline);
+  struct Appended {
+    OpenFile file;
+    std::optional<LocatedBlock> fill;       // the last block, when it is to be filled up
+    std::optional<ExtendedBlock> previous;  // the last block, when a new one comes behind it
+  };
+  Result<Appended> Append(const std::string& path, AppendStart start, Deadline deadline);
   struct Placement {
     std::vector<DataNode> exclude;
     std::vector<std::string> favored;  // "host:port" of DataNodes

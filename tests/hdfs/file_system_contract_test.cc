@@ -226,6 +226,34 @@ TEST_P(FileSystemContract, AppendsToAFile) {
   EXPECT_EQ(ErrnoOf(fs_->Append(At("none"), In()).status()), ENOENT);
 }
 
+TEST_P(FileSystemContract, AppendsToAFileThatWasFlushedWhileItWasWritten) {
+  // On HDFS each flush ends a part, so the file has blocks of odd lengths.
+  std::string want;
+  Result<std::unique_ptr<Writer>> writer = fs_->Create(At("f"), {.block_size_bytes = 4 << 20}, In());
+  ASSERT_TRUE(writer.ok()) << writer.status().ToString();
+  for (const size_t size : {700001, 5, 100000, 300007}) {
+    const std::string more = Pattern(size, size);
+    ASSERT_TRUE((*writer)->Write(Bytes(more), In()).ok());
+    ASSERT_TRUE((*writer)->Flush(In()).ok());
+    want += more;
+  }
+  Status closed = (*writer)->Close(In());
+  ASSERT_TRUE(closed.ok()) << closed.ToString();
+  for (const size_t size : {1000, 1, 70000}) {
+    writer = fs_->Append(At("f"), In());
+    ASSERT_TRUE(writer.ok()) << writer.status().ToString();
+    const std::string more = Pattern(size, size);
+    ASSERT_TRUE((*writer)->Write(Bytes(more), In()).ok());
+    closed = (*writer)->Close(In());
+    ASSERT_TRUE(closed.ok()) << closed.ToString();
+    want += more;
+    EXPECT_TRUE(Contents(At("f")) == want) << size;
+  }
+  closed = fs_->Truncate(At("f"), 700002, In());
+  ASSERT_TRUE(closed.ok()) << closed.ToString();
+  EXPECT_TRUE(Contents(At("f")) == want.substr(0, 700002));
+}
+
 TEST_P(FileSystemContract, ShowsAppendedBytesAfterFlush) {
   WriteFile(At("f"), "one");
   Result<std::unique_ptr<Writer>> writer = fs_->Append(At("f"), In());
