@@ -10,6 +10,7 @@
 
 #include "cli/cluster_facts.h"
 #include "cli/doctor.h"
+#include "cli/fs_commands.h"
 #include "cli/output.h"
 #include "cli/runs.h"
 #include "cli/session.h"
@@ -182,6 +183,7 @@ int Main(int argc, char** argv) {
   for (CLI::App* command : {job_ls, run_ls, doctor, version}) AddOutput(*command, options);
   for (CLI::App* command : {job_ls, run_ls}) AddAllNamespaces(*command, options);
   for (CLI::App* command : {job_ls, run_ls, run_show, run_explain, doctor, version}) command->fallthrough();
+  const std::unique_ptr<FsCommands> fs = FsCommands::AddTo(app, &options.output);
 
   try {
     app.parse(argc, argv);
@@ -194,6 +196,7 @@ int Main(int argc, char** argv) {
     Fail(format.status());
     return kUsageError;
   }
+  if (fs->is_given()) return fs->Run(*format, options.session.timeout, RealClock());
   if (const Status threads = net::InitHttpThreads(2); !threads.ok()) return Fail(threads);
   const RealClock clock;
   if (version->parsed()) return PrintVersion(options, *format, clock);
