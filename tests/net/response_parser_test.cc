@@ -118,7 +118,7 @@ TEST(ResponseParser, RefusesWhatIsNotHttp) {
       {"no name", "HTTP/1.1 200 OK\r\n: abc\r\n\r\n"},
       {"blank in name", "HTTP/1.1 200 OK\r\nA B: abc\r\n\r\n"},
       {"folded", "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n"},
-      {"NUL", std::string("HTTP/1.1 200 OK\r\nA: b\0c\r\n\r\n", 29)},
+      {"NUL", std::string("HTTP/1.1 200 OK\r\nA: b\0c\r\n\r\n", 27)},
       {"length", "HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n\r\nabc"},
       {"negative length", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nabc"},
       {"empty length", "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\nabc"},
