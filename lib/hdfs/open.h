@@ -39,7 +39,7 @@ struct FileSystemOptions {
   int lanes_per_datanode = 4;        // requests in flight to one DataNode
   int fetch_threads = 32;
   WriteLayout layout = WriteLayout::kPlain;
-  int write_pipelines = 8;                            // segments of one file in flight
+  int write_pipelines = 16;                           // segments of one file in flight, within the budget
   ByteSize segment_size{32 << 20};                    // grows to this from 4 MiB; at most the block size
   Duration connect_limit = std::chrono::seconds(5);   // to a DataNode
   Duration silence_limit = std::chrono::seconds(15);  // a DataNode that sends nothing is dead

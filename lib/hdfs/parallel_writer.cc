@@ -57,12 +57,20 @@ Status ParallelWriter::Write(std::span<const std::byte> data, Deadline deadline)
 }
 
 Status ParallelWriter::TakeMemory(uint64_t bytes, Deadline deadline) {
-  const TimePoint patience = context_->clock.Now() + kMemoryPatience;
-  if (context_->budget.Take(bytes, std::min(patience, deadline.when()))) return Status();
-  // The budget may be held by segments that are being filled, ours among them, which nobody else can free.
-  if (!filling_.empty()) RETURN_IF_ERROR(Dispatch(BlockWriter::Durability::kMemory, deadline));
-  RETURN_IF_ERROR(AwaitInFlight(0, deadline));
-  context_->budget.Force(bytes);
+  while (!context_->budget.Take(bytes, std::min(context_->clock.Now() + kMemoryPatience, deadline.when()))) {
+    RETURN_IF_ERROR(Reap());
+    // As long as segments of ours are under way they will give memory back.
+    if (!in_flight_.empty()) {
+      if (context_->clock.Now() < deadline.when()) continue;
+      return DeadlineExceededError("write " + target_.path + ": the DataNodes take no more bytes");
+    }
+    // The budget may be held by segments that are being filled, ours among them, which nobody else can free.
+    if (filling_.empty()) {
+      context_->budget.Force(bytes);
+      return Status();
+    }
+    RETURN_IF_ERROR(Dispatch(BlockWriter::Durability::kMemory, deadline));
+  }
   return Status();
 }
 

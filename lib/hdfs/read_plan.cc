@@ -9,6 +9,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration kUnknownHedge = 2s, kLeastHedge = 500ms, kMostHedge = 3s;
 constexpr int kMaxRounds = 6;
+constexpr int kStreak = 2;
 
 }  // namespace
 
@@ -65,20 +66,25 @@ std::optional<Duration> WaitBeforeRound(int rounds) {
 
 uint64_t ReadWindow::OnRead(uint64_t offset, uint64_t length) {
   // The kernel's read-ahead sends its requests side by side, so a little back or ahead is still forward.
-  const uint64_t slack = std::max(window_, 2 * limits_.unit);
+  const uint64_t slack = std::max(window_, limits_.unit);
   const bool is_forward = has_read_ ? offset + slack >= frontier_ && offset <= frontier_ + slack : offset == 0;
-  has_read_ = true;
   if (!is_forward) {
     frontier_ = offset + length;
     window_ = since_growth_ = 0;
+    forward_reads_ = 0;
+    has_read_ = true;
     return 0;
   }
-  window_ = std::max(window_, 2 * limits_.unit);
+  forward_reads_ += has_read_ ? 1 : kStreak;
+  has_read_ = true;
   if (offset + length > frontier_) {
     since_growth_ += offset + length - frontier_;
     frontier_ = offset + length;
   }
-  if (since_growth_ >= window_ / 2) {
+  if (forward_reads_ < kStreak) return 0;
+  window_ = std::max(window_, std::min(4 * limits_.unit, limits_.max_bytes));
+  // Fast: a window that holds one block keeps one DataNode busy, and blocks are large.
+  if (since_growth_ >= window_ / 8) {
     window_ = std::min(window_ * 2, limits_.max_bytes);
     since_growth_ = 0;
   }

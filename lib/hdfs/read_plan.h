@@ -62,6 +62,7 @@ class ReadWindow {
   uint64_t frontier_ = 0;  // the end of the furthest read of this streak
   uint64_t since_growth_ = 0;
   bool has_read_ = false;
+  int forward_reads_ = 0;  // since the last jump
 };
 
 }  // namespace paceline::hdfs

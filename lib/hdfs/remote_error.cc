@@ -47,6 +47,8 @@ constexpr Known kKnown[] = {
     {"UnresolvedLinkException", ELOOP, StatusCode::kInvalidArgument, Kind::kOther},
     {"RpcNoSuchMethodException", EOPNOTSUPP, StatusCode::kUnimplemented, Kind::kNoSuchMethod},
     {"UnsupportedOperationException", EOPNOTSUPP, StatusCode::kUnimplemented, Kind::kNoSuchMethod},
+    // Create in an encryption zone by a client that names no version it could write.
+    {"UnknownCryptoProtocolVersionException", EOPNOTSUPP, StatusCode::kUnimplemented, Kind::kOther},
     {"StandbyException", 0, StatusCode::kUnavailable, Kind::kStandby},
     {"ObserverRetryOnActiveException", 0, StatusCode::kUnavailable, Kind::kStandby},
     {"RetriableException", 0, StatusCode::kUnavailable, Kind::kRetry},

@@ -27,6 +27,7 @@ TEST(RemoteError, GivesTheErrnoOfTheException) {
       {"org.apache.hadoop.hdfs.protocol.FSLimitException$PathComponentTooLongException", "", ENAMETOOLONG,
        RemoteErrorKind::kOther},
       {"org.apache.hadoop.ipc.RpcNoSuchMethodException", "", EOPNOTSUPP, RemoteErrorKind::kNoSuchMethod},
+      {"org.apache.hadoop.hdfs.UnknownCryptoProtocolVersionException", "", EOPNOTSUPP, RemoteErrorKind::kOther},
       {"org.apache.hadoop.ipc.StandbyException", "", EIO, RemoteErrorKind::kStandby},
       {"org.apache.hadoop.hdfs.server.namenode.SafeModeException", "", EROFS, RemoteErrorKind::kSafeMode},
       {"org.apache.hadoop.security.token.SecretManager$InvalidToken", "", EACCES, RemoteErrorKind::kInvalidToken},
