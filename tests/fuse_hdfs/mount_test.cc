@@ -71,20 +71,24 @@ class MountTest : public testing::TestWithParam<const char*> {
       if (uri == nullptr) GTEST_SKIP() << "HDFS_URI is not set (scripts/testbed up hdfs)";
       // A folder of its own, made through a mount of the root.
       const std::string own = folder_.substr(folder_.rfind('/'));
-      uri_ = uri + std::string("/");
+      root_uri_ = uri_ = uri + std::string("/");
       ASSERT_TRUE(Mount(""));
       ASSERT_EQ(mkdir((mount_ + own).c_str(), 0755), 0);
       Unmount();
       uri_ = uri + own;
-      is_hdfs_ = true;
     }
     ASSERT_TRUE(Mount(""));
   }
 
   void TearDown() override {
     if (folder_.empty()) return;
-    if (is_hdfs_ && IsMounted()) RunShell(fmt::format("rm -rf {}/*", mount_));
     Unmount();
+    if (!root_uri_.empty()) {
+      uri_ = root_uri_;
+      ASSERT_TRUE(Mount(""));
+      RunShell(fmt::format("rm -rf {}{}", mount_, folder_.substr(folder_.rfind('/'))));
+      Unmount();
+    }
     EXPECT_FALSE(IsMounted());
     std::filesystem::remove_all(folder_);
   }
@@ -126,8 +130,8 @@ class MountTest : public testing::TestWithParam<const char*> {
   std::string Path(const std::string& name) const { return mount_ + "/" + name; }
 
   std::string folder_, store_, mount_, uri_;
+  std::string root_uri_;  // of HDFS
   pid_t pid_ = 0;
-  bool is_hdfs_ = false;
 };
 
 INSTANTIATE_TEST_SUITE_P(Stores, MountTest, testing::Values("file", "hdfs"),
