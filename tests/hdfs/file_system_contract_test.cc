@@ -63,7 +63,7 @@ class FileSystemContract : public testing::TestWithParam<const char*> {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
     std::string name = test->name();
     std::replace(name.begin(), name.end(), '/', '-');
-    root_ = location->path + "/" + name;
+    root_ = (location->path == "/" ? "" : location->path) + "/" + name;
     Status removed = fs_->Remove(root_, RemoveMode::kRecursive, In());
     ASSERT_TRUE(removed.ok() || removed.code() == StatusCode::kNotFound) << removed.ToString();
     Status made = fs_->Mkdirs(root_, 0755, MkdirsMode::kMakeParents, In());
