@@ -119,7 +119,8 @@ start_time() { # pid; nothing for a process that is gone or a zombie
   stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
   # shellcheck disable=SC2086 # the fields after the name, which may hold blanks itself
   set -- ${stat##*) }
-  [ "$1" = Z ] || echo "${20}"
+  # The first thread is a zombie as soon as it has ended; while others are still ending, the process holds its ports.
+  [ "$1" = Z ] && [ "${18}" -le 1 ] || echo "${20}"
 }
 
 record_pid() { echo "$2 $(start_time "$2") $BOOT_ID" >"$RUN/$1.pid"; }

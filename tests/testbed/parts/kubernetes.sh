@@ -91,12 +91,18 @@ start_hub_proxy() {
 }
 
 api_ready() { api_get /readyz; }
+api_ready_or_ended() { ! is_running kube-apiserver || api_ready; }
+await_api_server() {
+  local log=$LOGS/kube-apiserver.log
+  wait_until 240 "the API server" "$log" api_ready_or_ended
+  is_running kube-apiserver || { tail -n 5 "$log" >&2; die "kube-apiserver ended at once, see $log"; }
+}
 
 control_plane_up() {
   pki_control_plane
   is_running etcd || start_etcd
   is_running kube-apiserver || start_apiserver
-  wait_until 240 "the API server" "$LOGS/kube-apiserver.log" api_ready
+  await_api_server
   # Both exit when they start before the API server has made its own RBAC objects, which /readyz includes.
   start_controllers
   is_running coredns || start_dns
