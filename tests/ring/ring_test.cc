@@ -8,6 +8,7 @@
 
 #include "lib/ring/reader.h"
 #include "lib/ring/writer.h"
+#include "tests/ring/ended_thread.h"
 #include "tests/ring/ring_folder.h"
 
 namespace paceline::ring {
@@ -225,19 +226,19 @@ TEST_F(RingTest, WriterOfAnEndedThreadIsGivenOn) {
   Create(options);
   RingWriter mine{}, other{}, none{};
   ASSERT_EQ(RingClaimWriter(&ring_, static_cast<uint32_t>(::gettid()), &mine), 0);
-  std::thread([&] {
+  OnThreadThatEnds([&] {
     ASSERT_EQ(RingClaimWriter(&ring_, static_cast<uint32_t>(::gettid()), &other), 0);
     EXPECT_NE(other.entry, mine.entry);
-    std::thread([&] { EXPECT_EQ(RingClaimWriter(&ring_, static_cast<uint32_t>(::gettid()), &none), ENOSPC); }).join();
+    OnThreadThatEnds([&] { EXPECT_EQ(RingClaimWriter(&ring_, static_cast<uint32_t>(::gettid()), &none), ENOSPC); });
     const Body body = BodyOf(0);
     RingPush(&other, RING_RECORD_CALL, &body);
-  }).join();
-  std::thread([&] {
+  });
+  OnThreadThatEnds([&] {
     RingWriter again{};
     ASSERT_EQ(RingClaimWriter(&ring_, static_cast<uint32_t>(::gettid()), &again), 0);
     EXPECT_EQ(again.entry, other.entry);
     EXPECT_EQ(again.head, 1u);
-  }).join();
+  });
   RingClose(&ring_);
 }
 

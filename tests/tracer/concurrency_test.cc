@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/ring/ended_thread.h"
 #include "tests/tracer/nccl_process.h"
 
 namespace paceline::tracer {
@@ -64,20 +65,20 @@ TEST(Concurrency, CallAndItsOperationsOnDifferentThreads) {
     for (int i = 0; i < 50; i++) {
       void* call = app.Coll(context, CollDescription());
       app.Stop(call);
-      std::thread([&] {
+      ring::OnThreadThatEnds([&] {
         ProxyDescription d;
         d.parent = call;
         void* operation = proxy.ProxyOp(context, d);
         proxy.WholeStep(context, operation, true, 0, 7);
         // The operation moves to another thread: a proxy that was taken over.
-        std::thread([&] { proxy.WholeStep(context, operation, true, 1, 7); }).join();
+        ring::OnThreadThatEnds([&] { proxy.WholeStep(context, operation, true, 1, 7); });
         proxy.Stop(operation);
-      }).join();
+      });
     }
   });
   RingView view(folder.OnlyRing());
   EXPECT_EQ(view.CountRecords(RING_RECORD_PROXY), 50u);
-  EXPECT_LE(view.tables.header.writers_used, 3u);  // those of ended threads are used again
+  EXPECT_EQ(view.tables.header.writers_used, 3u);  // those of ended threads are used again
   EXPECT_EQ(view.tables.header.drops[RING_DROP_RECORD], 0u);
 }
 
