@@ -68,7 +68,7 @@ def fetch(pod, address, port, path=""):
 
 @check("pod to pod on another node")
 def pod_to_pod():
-    apply("client.yaml", image=BUSYBOX, node=second_node())
+    apply("client.yaml", name="client", image=BUSYBOX, node=second_node())
     wait_ready("client")
     address = get("pod", "web", ["status", "podIP"])
     wait_for("an answer", lambda: "root" in fetch("client", address, 8080, "/group"))

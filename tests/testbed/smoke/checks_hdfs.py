@@ -121,13 +121,13 @@ def failover():
 def from_pod():
     if "KUBECONFIG" not in os.environ:
         raise Skip("part kubernetes is not up")
-    apply("client.yaml", image=BUSYBOX, node=nodes()[0])
-    wait_ready("client")
+    apply("client.yaml", name="hdfs-client", image=BUSYBOX, node=nodes()[0])
+    wait_ready("hdfs-client")
     address = os.environ["HDFS_WEB_URL"].replace("http://", "").split(":")[0]
     for host, port in ((address, 8020), (address.rsplit(".", 1)[0] + ".41", 9866)):
         # busybox's nc ends with 1 when it cannot connect, and else waits for the other side.
         probe = f"timeout 3 nc -w 2 {host} {port} </dev/null >/dev/null; test $? -ne 1"
-        wait_for(f"{host}:{port}", lambda command=probe: exec_in("client", "sh", "-c", command) is not None)
+        wait_for(f"{host}:{port}", lambda command=probe: exec_in("hdfs-client", "sh", "-c", command) is not None)
 
 
 @check("HDFS: what the checks made can be removed", part="hdfs")
