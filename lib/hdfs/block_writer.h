@@ -17,8 +17,12 @@
 
 namespace paceline::hdfs {
 
+// How long a DataNode that is asked whether it is there may take to say so.
+inline constexpr Duration kProbePatience = std::chrono::milliseconds(1500);
+
 enum class PipelineStage : uint32_t {
   kSetupAppend = 0,
+  kSetupAppendRecovery = 1,
   kSetupStreamingRecovery = 3,
   kCloseRecovery = 5,
   kSetupCreate = 6,
@@ -86,7 +90,7 @@ class BlockWriter {
   Status TakeAck(BufferedReader& reader);
   enum class SilenceStep { kWait, kProbe, kHeartbeat, kGiveUp };
   SilenceStep NextSilenceStep() REQUIRES(mutex_);
-  Status OnSilence();
+  Status OnSilence(BufferedReader& reader);
   void Fail(const Status& status, std::vector<size_t> bad_nodes);
 
   DataNodeClient& client_;

@@ -1,5 +1,8 @@
 #include "lib/hdfs/data_node_client.h"
 
+#include <algorithm>
+#include <thread>
+
 #include "lib/hdfs/packet.h"
 #include "lib/hdfs/wire_convert.h"
 
@@ -10,6 +13,7 @@ namespace {
 constexpr Duration kIdleLife = std::chrono::seconds(3);
 constexpr size_t kMaxIdlePerNode = 16;
 constexpr size_t kMaxAnswerBytes = 1 << 20;
+constexpr int kMaxDoublings = 4;
 
 }  // namespace
 
@@ -55,7 +59,13 @@ void DataNodeClient::GiveBack(const DataNode& node, std::unique_ptr<ByteStream> 
 
 void DataNodeClient::MarkDead(const DataNode& node) {
   MutexLock lock(mutex_);
-  dead_[node.Key()] = {node, clock_.Now() + options_.dead_memory};
+  const TimePoint now = clock_.Now();
+  const auto [place, is_new] = dead_.try_emplace(node.Key(), Dead{.node = node, .until = TimePoint{}});
+  Dead& dead = place->second;
+  // Several threads find the same death; only one after the memory has run out is another one.
+  if (!is_new && dead.until > now) return;
+  dead.until = now + options_.dead_memory * (1 << std::min(dead.chances, kMaxDoublings));
+  ++dead.chances;
 }
 
 void DataNodeClient::MarkAlive(const DataNode& node) {
@@ -86,12 +96,28 @@ bool DataNodeClient::Answers(const DataNode& node, const LocatedBlock& block, Du
   *request.mutable_header()->mutable_base()->mutable_block() = ToWire(block.block);
   *request.mutable_header()->mutable_base()->mutable_token() = ToWire(block.token);
   request.mutable_header()->set_client_name(options_.client_name);
+  // No byte at all: for bytes that have not arrived yet a DataNode waits, 3 s, before it answers.
   request.set_offset(0);
-  request.set_length(1);
+  request.set_length(0);
   if (!connection->stream->Write(EncodeOperation(kOpReadBlock, request), deadline).ok()) return false;
   std::string answer;
   // An error is an answer as well: the node is there.
   return BufferedReader(*connection->stream).ReadDelimited(&answer, kMaxAnswerBytes, deadline).ok();
+}
+
+std::vector<size_t> DataNodeClient::SilentNodes(const LocatedBlock& block, Duration patience) {
+  std::vector<char> answers(block.nodes.size(), 0);
+  {
+    std::vector<std::jthread> asking;
+    for (size_t i = 0; i < answers.size(); ++i) {
+      asking.emplace_back([&, i] { answers[i] = Answers(block.nodes[i], block, patience) ? 1 : 0; });
+    }
+  }
+  std::vector<size_t> silent;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i] == 0) silent.push_back(i);
+  }
+  return silent;
 }
 
 }  // namespace paceline::hdfs

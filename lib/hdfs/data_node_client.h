@@ -47,6 +47,7 @@ class DataNodeClient {
   // For the next Connect to the same node; only after an operation that ended properly.
   void GiveBack(const DataNode& node, std::unique_ptr<ByteStream> stream);
 
+  // For Options::dead_memory; for longer each time that the node turns out dead again when it was given another chance.
   void MarkDead(const DataNode& node);
   void MarkAlive(const DataNode& node);
   bool IsDead(const DataNode& node) const;
@@ -55,6 +56,8 @@ class DataNodeClient {
 
   // Whether the node answers an operation at all within `patience`: a stopped process still takes connections.
   bool Answers(const DataNode& node, const LocatedBlock& block, Duration patience);
+  // The indexes of those nodes of `block` that do not, in order. All are asked at once, so that it takes `patience`.
+  std::vector<size_t> SilentNodes(const LocatedBlock& block, Duration patience);
 
   const Options& options() const { return options_; }
   const Clock& clock() const { return clock_; }
@@ -74,6 +77,7 @@ class DataNodeClient {
   struct Dead {
     DataNode node;
     TimePoint until;
+    int chances = 0;  // that it has had since it was alive last
   };
   std::map<std::string, Dead> dead_ GUARDED_BY(mutex_);
 };

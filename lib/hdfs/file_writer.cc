@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "lib/hdfs/write_plan.h"
+#include "lib/hdfs/pipeline_repair.h"
 
 namespace paceline::hdfs {
 namespace {
@@ -12,20 +12,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kAbandonLimit = 5s;
-constexpr Duration kProbePatience = 2s;
 constexpr int kMaxSetups = 6;
+constexpr Duration kComebackLimit = 15s;
+constexpr Duration kComebackPoll = 500ms;
 
 std::string_view AsText(std::span<const std::byte> data) {
   return {reinterpret_cast<const char*>(data.data()), data.size()};
-}
-
-void DropNode(LocatedBlock* block, size_t index) {
-  const auto drop = [index](auto* list) {
-    if (index < list->size()) list->erase(list->begin() + static_cast<ptrdiff_t>(index));
-  };
-  drop(&block->nodes);
-  drop(&block->storage_ids);
-  drop(&block->storage_types);
 }
 
 }  // namespace
@@ -139,44 +131,42 @@ Status FileWriter::NextBlock(Deadline deadline) {
     block_ =
         BlockWriter::Open(context_->datanodes, {.block = located, .packets = context_->packets()}, deadline, &failure);
     if (block_ != nullptr) {
-      block_is_known_ = false;
+      block_is_known_ = block_is_appended_ = false;
       return Status();
     }
     last = failure.status;
     context_->namenode.AbandonBlock(file_, located.block, deadline)
         .IgnoreError();  // the next AddBlock would tell as well
-    const PipelineVerdict verdict = JudgeFailure(failure, located.nodes.size());
-    for (size_t i = 0; i < located.nodes.size(); ++i) {
-      const bool is_named = std::find(verdict.drop.begin(), verdict.drop.end(), i) != verdict.drop.end();
-      if (is_named ||
-          (verdict.needs_probe && !context_->datanodes.Answers(located.nodes[i], located, kProbePatience))) {
-        context_->datanodes.MarkDead(located.nodes[i]);
-        placement.exclude.push_back(located.nodes[i]);
-      }
+    for (const size_t lost : LostNodes(context_->datanodes, located, failure)) {
+      context_->datanodes.MarkDead(located.nodes[lost]);
+      placement.exclude.push_back(located.nodes[lost]);
     }
   }
   return last.Annotate("write " + file_.path);
 }
 
 Status FileWriter::OpenAppended(LocatedBlock last, Deadline deadline) {
-  ASSIGN_OR_RETURN(const LocatedBlock renewed, context_->namenode.UpdateBlockForPipeline(last.block, deadline));
   const uint64_t length = last.block.length_bytes;
-  last.token = renewed.token;
   PipelineSetup setup{.block = last,
                       .stage = PipelineStage::kSetupAppend,
-                      .new_stamp = renewed.block.generation_stamp,
                       .min_received = length,
                       .max_received = length,
                       .packets = context_->packets()};
+  block_is_appended_ = true;
+  std::vector<DataNode> lost;
   for (int tries = 0;; ++tries) {
+    ASSIGN_OR_RETURN(const LocatedBlock renewed, context_->namenode.UpdateBlockForPipeline(last.block, deadline));
+    setup.block.token = renewed.token;
+    setup.new_stamp = renewed.block.generation_stamp;
     PipelineFailure failure;
     block_ = BlockWriter::Open(context_->datanodes, setup, deadline, &failure);
     if (block_ != nullptr) break;
-    const PipelineVerdict verdict = JudgeFailure(failure, setup.block.nodes.size());
-    if (tries >= kMaxSetups || verdict.drop.empty() || setup.block.nodes.size() <= verdict.drop.size()) {
-      return Fail(failure.status.Annotate("append to " + file_.path));
-    }
-    for (auto it = verdict.drop.rbegin(); it != verdict.drop.rend(); ++it) DropNode(&setup.block, *it);
+    if (tries >= kMaxSetups) return Fail(failure.status.Annotate("append to " + file_.path));
+    Status status = DropLost(failure, &setup.block, &lost, deadline);
+    if (status.ok()) status = Replace(&setup.block, lost, deadline);
+    if (!status.ok()) return Fail(status.Annotate("append to " + file_.path));
+    // Some of the nodes may have begun to append already.
+    setup.stage = PipelineStage::kSetupAppendRecovery;
   }
   ExtendedBlock stamped = last.block;
   stamped.generation_stamp = setup.new_stamp;
@@ -202,35 +192,54 @@ Status FileWriter::WithRecovery(Step step, Deadline deadline, bool is_closing) {
   }
 }
 
-Status FileWriter::Recover(bool is_closing, Deadline deadline) {
-  const PipelineFailure failure = block_->failure();
-  LocatedBlock block = block_->block();
-  const PipelineVerdict verdict = JudgeFailure(failure, block.nodes.size());
-  std::vector<size_t> drop = verdict.drop;
-  if (verdict.needs_probe) {
-    for (size_t i = 0; i < block.nodes.size(); ++i) {
-      if (!context_->datanodes.Answers(block.nodes[i], block, kProbePatience)) drop.push_back(i);
+Status FileWriter::DropLost(const PipelineFailure& failure, LocatedBlock* block, std::vector<DataNode>* lost,
+                            Deadline deadline) {
+  DataNodeClient& datanodes = context_->datanodes;
+  std::vector<size_t> indexes = LostNodes(datanodes, *block, failure);
+  const Deadline limit = deadline.Min(Deadline::After(context_->clock, kComebackLimit));
+  while (indexes.size() == block->nodes.size()) {
+    if (limit.Expired(context_->clock)) {
+      return failure.status.Annotate(fmt::format("write {}: every DataNode of its last block has failed", file_.path));
     }
+    context_->clock.SleepFor(kComebackPoll, {});
+    indexes = datanodes.SilentNodes(*block, kProbePatience);
   }
-  std::sort(drop.begin(), drop.end());
-  for (auto it = drop.rbegin(); it != drop.rend(); ++it) {
-    context_->datanodes.MarkDead(block.nodes[*it]);
-    DropNode(&block, *it);
+  for (const size_t index : indexes) {
+    datanodes.MarkDead(block->nodes[index]);
+    lost->push_back(block->nodes[index]);
   }
-  if (block.nodes.empty()) {
-    return failure.status.Annotate(fmt::format("write {}: every DataNode of its last block has failed", file_.path));
-  }
-  return OpenRecovered(std::move(block), block_->acknowledged(), is_closing, deadline);
+  DropNodes(block, indexes);
+  return Status();
 }
 
-Status FileWriter::OpenRecovered(LocatedBlock block, uint64_t acknowledged, bool is_closing, Deadline deadline) {
-  const uint64_t sent = block_->position();
+Status FileWriter::Replace(LocatedBlock* block, const std::vector<DataNode>& lost, Deadline deadline) {
+  const RepairJob job{.namenode = context_->namenode,
+                      .datanodes = context_->datanodes,
+                      .file = file_,
+                      .rules = context_->replacement,
+                      .exclude = lost,
+                      .is_block_flushed = block_is_known_ || block_is_appended_};
+  return lost.empty() ? Status() : ReplaceLostNode(job, block, deadline);
+}
+
+Status FileWriter::Recover(bool is_closing, Deadline deadline) {
+  LocatedBlock block = block_->block();
+  std::vector<DataNode> lost;
+  RETURN_IF_ERROR(DropLost(block_->failure(), &block, &lost, deadline));
+  return OpenRecovered(std::move(block), std::move(lost), is_closing, deadline);
+}
+
+Status FileWriter::OpenRecovered(LocatedBlock block, std::vector<DataNode> lost, bool is_closing, Deadline deadline) {
+  const uint64_t acknowledged = block_->acknowledged(), sent = block_->position();
   const std::vector<std::shared_ptr<const OutgoingPacket>> packets = block_->TakeUnacknowledged();
+  const bool only_end = is_closing && packets.empty();
+  block.block.length_bytes = acknowledged;
   PipelineFailure failure;
-  while (true) {
+  for (int tries = 0; tries < kMaxSetups; ++tries) {
+    // With all bytes there the NameNode may as well make the missing replica itself, after the file is closed.
+    if (!only_end) RETURN_IF_ERROR(Replace(&block, lost, deadline));
     ASSIGN_OR_RETURN(const LocatedBlock renewed, context_->namenode.UpdateBlockForPipeline(block.block, deadline));
     block.token = renewed.token;
-    const bool only_end = is_closing && packets.empty();
     PipelineSetup setup{.block = block,
                         .stage = only_end ? PipelineStage::kCloseRecovery : PipelineStage::kSetupStreamingRecovery,
                         .new_stamp = renewed.block.generation_stamp,
@@ -239,18 +248,13 @@ Status FileWriter::OpenRecovered(LocatedBlock block, uint64_t acknowledged, bool
                         .packets = context_->packets()};
     std::unique_ptr<BlockWriter> fresh = BlockWriter::Open(context_->datanodes, setup, deadline, &failure);
     if (fresh == nullptr) {
-      const PipelineVerdict verdict = JudgeFailure(failure, block.nodes.size());
-      const size_t drop = verdict.drop.empty() ? 0 : verdict.drop.front();
-      DropNode(&block, drop);
-      if (block.nodes.empty() || context_->clock.Now() >= deadline.when()) {
-        return failure.status.Annotate("write " + file_.path);
-      }
+      if (deadline.Expired(context_->clock)) break;
+      RETURN_IF_ERROR(DropLost(failure, &block, &lost, deadline));
       continue;
     }
-    ExtendedBlock old_block = block.block, stamped = block.block;
+    ExtendedBlock stamped = block.block;
     stamped.generation_stamp = setup.new_stamp;
-    stamped.length_bytes = acknowledged;
-    RETURN_IF_ERROR(context_->namenode.UpdatePipeline(old_block, stamped, block.nodes, block.storage_ids, deadline));
+    RETURN_IF_ERROR(context_->namenode.UpdatePipeline(block.block, stamped, block.nodes, block.storage_ids, deadline));
     block_ = std::move(fresh);
     block_->SetStamp(setup.new_stamp);
     // A failure here is one of the new pipeline, which keeps the packets; whoever asked finds it broken and comes
@@ -258,6 +262,7 @@ Status FileWriter::OpenRecovered(LocatedBlock block, uint64_t acknowledged, bool
     block_->Resend(packets, deadline).IgnoreError();
     return Status();
   }
+  return failure.status.Annotate("write " + file_.path);
 }
 
 }  // namespace paceline::hdfs

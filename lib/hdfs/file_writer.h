@@ -46,7 +46,11 @@ class FileWriter final : public Writer {
   // Replaces the broken pipeline by one over the nodes that are left. `is_closing`: only the end of the block is
   // missing.
   Status Recover(bool is_closing, Deadline deadline);
-  Status OpenRecovered(LocatedBlock block, uint64_t acknowledged, bool is_closing, Deadline deadline);
+  Status OpenRecovered(LocatedBlock block, std::vector<DataNode> lost, bool is_closing, Deadline deadline);
+  // Takes the DataNodes that `failure` is about out of `block`, into `*lost`; when that is all of them, waits for one
+  // to come back: a pause of this machine or of the network looks the same.
+  Status DropLost(const PipelineFailure& failure, LocatedBlock* block, std::vector<DataNode>* lost, Deadline deadline);
+  Status Replace(LocatedBlock* block, const std::vector<DataNode>& lost, Deadline deadline);
 
   const std::shared_ptr<WriteContext> context_;
   const OpenFile file_;
@@ -55,6 +59,7 @@ class FileWriter final : public Writer {
   std::unique_ptr<BlockWriter> block_;
   std::optional<ExtendedBlock> finished_;  // the block before, with its final length
   bool block_is_known_ = false;            // the NameNode was told of the block's length once
+  bool block_is_appended_ = false;         // its first bytes were in a closed file before
   uint64_t position_ = 0;
   bool is_closed_ = false;
   Status failure_;

@@ -13,6 +13,7 @@
 #include "lib/hdfs/hdfs_reader.h"
 #include "lib/hdfs/parallel_writer.h"
 #include "lib/hdfs/part_names.h"
+#include "lib/hdfs/pipeline_repair.h"
 #include "lib/hdfs/posix_error.h"
 #include "lib/hdfs/replica_length.h"
 #include "lib/hdfs/rpc_sasl.h"
@@ -55,11 +56,13 @@ class HdfsFileSystem final : public FileSystem {
     DataNodeClient::Options datanodes;
     FetchPool::Options pool;
     uint64_t write_budget = 0;
+    ReplacementRules replacement;
   };
 
   HdfsFileSystem(Settings settings, const FileSystemOptions& options, const Clock& clock)
       : clock_(clock),
         options_(options),
+        replacement_(settings.replacement),
         rpc_security_(std::move(settings.rpc_security)),
         datanode_security_(std::move(settings.datanode_security)),
         rpc_connection_(settings.rpc.connection),
@@ -219,6 +222,10 @@ class HdfsFileSystem final : public FileSystem {
   Result<std::vector<BlockLocation>> Locate(const std::string& path, ByteRange range, Deadline deadline) override {
     Result<LocatedBlocks> located = namenode_.GetBlockLocations(path, range, deadline);
     if (!located.ok()) return NotAFile(located.status());
+    // The block that is being written stands apart; its length is what the server knows of it.
+    if (located->last_block.has_value() && !located->is_last_block_complete) {
+      located->blocks.push_back(*located->last_block);
+    }
     std::vector<BlockLocation> blocks;
     for (const LocatedBlock& block : located->blocks) {
       BlockLocation location{
@@ -260,6 +267,7 @@ class HdfsFileSystem final : public FileSystem {
                      .spread = spread_,
                      .leases = leases_,
                      .defaults = defaults,
+                     .replacement = replacement_,
                      .pipelines = options_.write_pipelines,
                      .segment_bytes = options_.segment_size.bytes,
                      .is_concat_refused = is_concat_refused_,
@@ -282,6 +290,7 @@ class HdfsFileSystem final : public FileSystem {
 
   const Clock& clock_;
   const FileSystemOptions options_;
+  const ReplacementRules replacement_;
   const std::unique_ptr<RpcSecurity> rpc_security_;
   const std::unique_ptr<DataNodeSasl> datanode_security_;
   const RpcConnection::Options rpc_connection_;
@@ -324,6 +333,7 @@ Result<std::unique_ptr<FileSystem>> MakeHdfsFileSystem(const NameService& servic
                    .lanes_per_datanode = options.lanes_per_datanode,
                    .threads = options.fetch_threads};
   settings.write_budget = options.write_budget.bytes;
+  ASSIGN_OR_RETURN(settings.replacement, ReadReplacementRules(config));
   ASSIGN_OR_RETURN(const int64_t replication, config.GetInt("dfs.replication", 0));
   auto made = std::make_unique<HdfsFileSystem>(std::move(settings), options, clock);
   made->SetFileDefaults(replication > 0 ? std::optional(static_cast<uint32_t>(replication)) : std::nullopt,

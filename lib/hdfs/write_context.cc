@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "lib/hdfs/write_plan.h"
+#include "lib/hdfs/pipeline_repair.h"
 
 namespace paceline::hdfs {
 namespace {
@@ -14,7 +14,6 @@ using namespace std::chrono_literals;
 constexpr Duration kListLife = 30s;
 constexpr Duration kRenewInterval = 20s;  // the lease goes to others after 60 s
 constexpr Duration kRenewLimit = 15s;
-constexpr Duration kProbePatience = 2s;
 constexpr int kMaxBlockTries = 6;
 
 }  // namespace
@@ -112,23 +111,6 @@ void LeaseRenewer::Run(std::stop_token stop) {
   }
 }
 
-namespace {
-
-// The DataNodes of a broken pipeline that should get no second chance.
-std::vector<DataNode> Culprits(WriteContext& context, const LocatedBlock& block, const PipelineFailure& failure) {
-  PipelineVerdict verdict = JudgeFailure(failure, block.nodes.size());
-  std::vector<DataNode> culprits;
-  for (const size_t index : verdict.drop) culprits.push_back(block.nodes[index]);
-  if (verdict.needs_probe) {
-    for (const DataNode& node : block.nodes) {
-      if (!context.datanodes.Answers(node, block, kProbePatience)) culprits.push_back(node);
-    }
-  }
-  return culprits;
-}
-
-}  // namespace
-
 Result<ExtendedBlock> WriteWholeBlock(WriteContext& context, const OpenFile& file, const BlockJob& job,
                                       Deadline deadline) {
   NameNode::Placement placement{.exclude = context.datanodes.DeadNodes()};
@@ -172,10 +154,10 @@ Result<ExtendedBlock> WriteWholeBlock(WriteContext& context, const OpenFile& fil
     context.namenode.AbandonBlock(file, located->block, deadline)
         .IgnoreError();  // the next AddBlock would tell as well
     if (context.clock.Now() >= deadline.when()) break;
-    for (DataNode& culprit : Culprits(context, *located, failure)) {
-      context.datanodes.MarkDead(culprit);
+    for (const size_t lost : LostNodes(context.datanodes, *located, failure)) {
+      context.datanodes.MarkDead(located->nodes[lost]);
       placement.favored.clear();
-      placement.exclude.push_back(std::move(culprit));
+      placement.exclude.push_back(located->nodes[lost]);
     }
   }
   context.spread.Release(favored);

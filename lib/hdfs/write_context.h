@@ -8,13 +8,13 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "lib/hdfs/block_writer.h"
 #include "lib/hdfs/data_node_client.h"
 #include "lib/hdfs/name_node.h"
+#include "lib/hdfs/write_plan.h"
 
 namespace paceline::hdfs {
 
@@ -95,6 +95,7 @@ struct WriteContext {
   BlockSpread& spread;
   LeaseRenewer& leases;
   ServerDefaults defaults;
+  ReplacementRules replacement;
   int pipelines = 8;
   uint64_t segment_bytes = 32 << 20;
   std::shared_ptr<std::atomic<bool>> is_concat_refused;  // by this cluster, as was seen once

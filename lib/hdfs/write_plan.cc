@@ -38,6 +38,16 @@ PipelineVerdict JudgeFailure(const PipelineFailure& failure, size_t nodes) {
   return {.needs_probe = true};
 }
 
+bool WantsReplacement(const ReplacementRules& rules, uint32_t replication, size_t nodes_left, bool is_block_flushed) {
+  if (nodes_left == 0 || nodes_left >= replication) return false;
+  switch (rules.policy) {
+    case ReplacementRules::Policy::kNever: return false;
+    case ReplacementRules::Policy::kAlways: return true;
+    case ReplacementRules::Policy::kDefault: break;
+  }
+  return replication >= 3 && (nodes_left <= replication / 2 || is_block_flushed);
+}
+
 bool MayRecover(int recoveries_without_progress) { return recoveries_without_progress < kMaxRecoveries; }
 
 bool AppendsInNewBlock(std::span<const LocatedBlock> blocks, uint64_t block_size_bytes) {

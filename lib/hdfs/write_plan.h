@@ -26,6 +26,17 @@ struct PipelineVerdict {
 };
 PipelineVerdict JudgeFailure(const PipelineFailure& failure, size_t nodes);
 
+// When another DataNode takes the place of one that a pipeline lost: Hadoop's
+// dfs.client.block.write.replace-datanode-on-failure.
+struct ReplacementRules {
+  enum class Policy { kNever, kDefault, kAlways };
+  Policy policy = Policy::kDefault;
+  bool is_best_effort = true;  // go on with fewer when there is none to be had
+};
+// `nodes_left` of a block that should have `replication` replicas. The default leaves short pipelines alone while no
+// byte was promised to be safe and more than half of the replicas, and two, are there.
+bool WantsReplacement(const ReplacementRules& rules, uint32_t replication, size_t nodes_left, bool is_block_flushed);
+
 // Whether a broken pipeline that has made no progress since is worth another try.
 bool MayRecover(int recoveries_without_progress);
 
