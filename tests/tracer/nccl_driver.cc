@@ -72,14 +72,14 @@ NcclDriver::~NcclDriver() {
 
 std::string NcclDriver::Logged() { return g_log; }
 
-void* NcclDriver::Init(uint64_t comm_id, const char* name, int ranks, int rank) {
+void* NcclDriver::Init(uint64_t comm_id, const char* name, int ranks, int rank, int nodes) {
   void* context = nullptr;
   if (version_ <= 3) {
     reinterpret_cast<ProfilerInitV1>(table_->init)(&context, mask_);
   } else if (version_ == 4) {
-    reinterpret_cast<ProfilerInitV4>(table_->init)(&context, mask_, name, comm_id, 2, ranks, rank, Log);
+    reinterpret_cast<ProfilerInitV4>(table_->init)(&context, mask_, name, comm_id, nodes, ranks, rank, Log);
   } else {
-    reinterpret_cast<ProfilerInitV5>(table_->init)(&context, comm_id, mask_, name, 2, ranks, rank, Log);
+    reinterpret_cast<ProfilerInitV5>(table_->init)(&context, comm_id, mask_, name, nodes, ranks, rank, Log);
   }
   return context;
 }

@@ -48,7 +48,7 @@ class NcclDriver {
   // Log lines that the plugin gave to NCCL, from all drivers of the process.
   static std::string Logged();
 
-  void* Init(uint64_t comm_id = 77, const char* name = "world", int ranks = 2, int rank = 0);
+  void* Init(uint64_t comm_id = 77, const char* name = "world", int ranks = 2, int rank = 0, int nodes = 2);
   void Finalize(void* context) const { table_->finalize(context); }
 
   void* Coll(void* context, const CollDescription& description);
