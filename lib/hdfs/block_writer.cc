@@ -15,13 +15,8 @@ using namespace std::chrono_literals;
 
 constexpr size_t kMaxAnswerBytes = 1 << 20;
 constexpr uint64_t kMaxUnackedBytes = 8 << 20;
-constexpr Duration kTick = 250ms;
-constexpr Duration kHeartbeatInterval = 20s;  // DataNodes wait a minute
+constexpr Duration kMaxTick = 250ms;
 constexpr uint32_t kDisk = 1;
-// After this much silence each node is asked whether it is there. One that is there may be slow for as long as the
-// silence limit; one that is not is left out at once.
-// Together with what comes before and after they keep the time that a stopped DataNode costs a write below 5 s.
-constexpr Duration kProbeAfter = 1500ms;
 constexpr Duration kPatiencePerNode = 5s;
 // A machine that is gone answers no SYN; one that is there does at the second at the latest.
 constexpr Duration kConnectLimit = 2500ms;
@@ -75,9 +70,9 @@ PipelineFailure SetUp(DataNodeClient& client, const PipelineSetup& setup, ByteSt
   // Byte for byte, not through a larger buffer: what follows belongs to the thread that takes acknowledgements.
   BufferedReader reader(stream, 1);
   while (status.ok()) {
-    status = reader.AwaitBytes(limit.Min(Deadline::After(client.clock(), kProbeAfter)));
+    status = reader.AwaitBytes(limit.Min(Deadline::After(client.clock(), client.options().probe_after)));
     if (status.code() != StatusCode::kDeadlineExceeded) break;
-    std::vector<size_t> hung = client.SilentNodes(setup.block, kProbePatience);
+    std::vector<size_t> hung = client.SilentNodes(setup.block);
     if (!hung.empty()) return {status, std::move(hung)};
     if (!limit.Expired(client.clock())) status = Status();
   }
@@ -267,7 +262,8 @@ void BlockWriter::TakeAcks(std::stop_token stop) {
 Status BlockWriter::TakeAck(BufferedReader& reader) {
   // One byte decides whether there is an acknowledgement: it is waited for in short steps, the rest follows at once.
   if (!reader.has_buffered()) {
-    const Status some = reader.AwaitBytes(Deadline::After(client_.clock(), kTick));
+    const Status some =
+        reader.AwaitBytes(Deadline::After(client_.clock(), std::min(kMaxTick, client_.options().probe_after)));
     if (some.code() == StatusCode::kDeadlineExceeded) return OnSilence(reader);
     RETURN_IF_ERROR(some);
   }
@@ -299,11 +295,11 @@ BlockWriter::SilenceStep BlockWriter::NextSilenceStep() {
   const TimePoint now = client_.clock().Now();
   if (!unacked_.empty()) {
     if (now - last_progress_ >= client_.options().silence_limit) return SilenceStep::kGiveUp;
-    if (now - std::max(last_progress_, last_probe_) < kProbeAfter) return SilenceStep::kWait;
+    if (now - std::max(last_progress_, last_probe_) < client_.options().probe_after) return SilenceStep::kWait;
     last_probe_ = now;
     return SilenceStep::kProbe;
   }
-  if (is_sending_ || now - last_sent_ < kHeartbeatInterval) return SilenceStep::kWait;
+  if (is_sending_ || now - last_sent_ < client_.options().heartbeat_interval) return SilenceStep::kWait;
   is_sending_ = true;
   last_sent_ = now;
   return SilenceStep::kHeartbeat;
@@ -317,7 +313,7 @@ Status BlockWriter::OnSilence(BufferedReader& reader) {
   }
   if (step == SilenceStep::kGiveUp) return DeadlineExceededError("no acknowledgement for too long");
   if (step == SilenceStep::kProbe) {
-    std::vector<size_t> hung = client_.SilentNodes(block_, kProbePatience);
+    std::vector<size_t> hung = client_.SilentNodes(block_);
     // An acknowledgement that came meanwhile is worth more than what the probe says: it is of all nodes.
     if (hung.empty() || reader.AwaitBytes(Deadline::After(client_.clock(), 0s)).ok()) return Status();
     const Status status = DeadlineExceededError("a DataNode of the pipeline does not answer");

@@ -17,9 +17,6 @@
 
 namespace paceline::hdfs {
 
-// How long a DataNode that is asked whether it is there may take to say so.
-inline constexpr Duration kProbePatience = std::chrono::milliseconds(1500);
-
 enum class PipelineStage : uint32_t {
   kSetupAppend = 0,
   kSetupAppendRecovery = 1,

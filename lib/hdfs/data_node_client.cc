@@ -88,8 +88,8 @@ std::vector<DataNode> DataNodeClient::DeadNodes() const {
   return nodes;
 }
 
-bool DataNodeClient::Answers(const DataNode& node, const LocatedBlock& block, Duration patience) {
-  const Deadline deadline = Deadline::After(clock_, patience);
+bool DataNodeClient::Answers(const DataNode& node, const LocatedBlock& block) {
+  const Deadline deadline = Deadline::After(clock_, options_.probe_patience);
   Result<Connection> connection = Connect(node, block, Reuse::kForbidden, deadline);
   if (!connection.ok()) return false;
   wire::OpReadBlock request;
@@ -105,12 +105,12 @@ bool DataNodeClient::Answers(const DataNode& node, const LocatedBlock& block, Du
   return BufferedReader(*connection->stream).ReadDelimited(&answer, kMaxAnswerBytes, deadline).ok();
 }
 
-std::vector<size_t> DataNodeClient::SilentNodes(const LocatedBlock& block, Duration patience) {
+std::vector<size_t> DataNodeClient::SilentNodes(const LocatedBlock& block) {
   std::vector<char> answers(block.nodes.size(), 0);
   {
     std::vector<std::jthread> asking;
     for (size_t i = 0; i < answers.size(); ++i) {
-      asking.emplace_back([&, i] { answers[i] = Answers(block.nodes[i], block, patience) ? 1 : 0; });
+      asking.emplace_back([&, i] { answers[i] = Answers(block.nodes[i], block) ? 1 : 0; });
     }
   }
   std::vector<size_t> silent;

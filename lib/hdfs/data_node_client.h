@@ -31,7 +31,13 @@ class DataNodeClient {
     Duration connect_limit = std::chrono::seconds(5);
     Duration silence_limit = std::chrono::seconds(15);
     Duration dead_memory = std::chrono::seconds(30);
-    DataNodeSecurity* security = nullptr;  // borrowed
+    // After this much silence each node of a pipeline is asked whether it is there, and has so long to say so. One that
+    // is there may be slow for as long as the silence limit; one that is not is left out at once. Together with what
+    // comes before and after they keep the time that a stopped DataNode costs a write below 5 s.
+    Duration probe_after = std::chrono::milliseconds(1500);
+    Duration probe_patience = std::chrono::milliseconds(1500);
+    Duration heartbeat_interval = std::chrono::seconds(20);  // of an idle pipeline; DataNodes wait a minute
+    DataNodeSecurity* security = nullptr;                    // borrowed
   };
 
   DataNodeClient(Options options, const Clock& clock) : options_(std::move(options)), clock_(clock) {}
@@ -54,10 +60,9 @@ class DataNodeClient {
   // Those that a new block had better not go to.
   std::vector<DataNode> DeadNodes() const;
 
-  // Whether the node answers an operation at all within `patience`: a stopped process still takes connections.
-  bool Answers(const DataNode& node, const LocatedBlock& block, Duration patience);
-  // The indexes of those nodes of `block` that do not, in order. All are asked at once, so that it takes `patience`.
-  std::vector<size_t> SilentNodes(const LocatedBlock& block, Duration patience);
+  // The indexes of those nodes of `block` that do not answer an operation at all within Options::probe_patience, in
+  // order: a stopped process still takes connections. All are asked at once.
+  std::vector<size_t> SilentNodes(const LocatedBlock& block);
 
   const Options& options() const { return options_; }
   const Clock& clock() const { return clock_; }
@@ -65,6 +70,8 @@ class DataNodeClient {
   Deadline Silence(Deadline deadline) const { return deadline.Min(Deadline::After(clock_, options_.silence_limit)); }
 
  private:
+  bool Answers(const DataNode& node, const LocatedBlock& block);
+
   struct Idle {
     std::unique_ptr<ByteStream> stream;
     TimePoint expires;

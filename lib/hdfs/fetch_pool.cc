@@ -108,11 +108,10 @@ void FetchPool::Run(std::stop_token stop) {
         --idle_threads_;
         continue;
       }
-      // More of it may be there for the next thread.
+      // Somebody must look after what is left, and after this one too: it may need a second replica.
       if (idle_threads_ > 0) {
         work_.NotifyOne();
-      } else if (threads_.size() < static_cast<size_t>(options_.threads) && (!needed_.empty() || !ahead_.empty()) &&
-                 !stop.stop_requested()) {
+      } else if (threads_.size() < static_cast<size_t>(options_.threads) && !stop.stop_requested()) {
         threads_.emplace_back([this, stop] { Run(stop); });
       }
     }

@@ -202,7 +202,7 @@ Status FileWriter::DropLost(const PipelineFailure& failure, LocatedBlock* block,
       return failure.status.Annotate(fmt::format("write {}: every DataNode of its last block has failed", file_.path));
     }
     context_->clock.SleepFor(kComebackPoll, {});
-    indexes = datanodes.SilentNodes(*block, kProbePatience);
+    indexes = datanodes.SilentNodes(*block);
   }
   for (const size_t index : indexes) {
     datanodes.MarkDead(block->nodes[index]);

@@ -91,7 +91,7 @@ std::vector<size_t> LostNodes(DataNodeClient& datanodes, const LocatedBlock& blo
   PipelineVerdict verdict = JudgeFailure(failure, block.nodes.size());
   std::vector<size_t> lost = std::move(verdict.drop);
   if (verdict.needs_probe) {
-    for (const size_t index : datanodes.SilentNodes(block, kProbePatience)) lost.push_back(index);
+    for (const size_t index : datanodes.SilentNodes(block)) lost.push_back(index);
   }
   std::sort(lost.begin(), lost.end());
   lost.erase(std::unique(lost.begin(), lost.end()), lost.end());

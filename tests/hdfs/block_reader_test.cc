@@ -1,19 +1,17 @@
 // ReadBlockRange against a DataNode of the test on loopback that serves one block, truly or with a fault.
 #include "lib/hdfs/block_reader.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
+#include <atomic>
 #include <functional>
 #include <thread>
 
-#include "lib/base/unique_fd.h"
 #include "lib/hdfs/checksum.h"
 #include "lib/hdfs/packet.h"
 #include "lib/hdfs/wire_bytes.h"
+#include "tests/fakes/scripted_peer.h"
 
 namespace paceline::hdfs {
 namespace {
@@ -56,64 +54,38 @@ class OneBlockServer {
  public:
   // `change` gets the true answer to each request; an empty one is never sent, and the connection stays open.
   explicit OneBlockServer(std::function<std::string(int request, std::string answer)> change)
-      : change_(std::move(change)), listener_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    CHECK(bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
-    CHECK(listen(listener_.get(), 8) == 0);
-    CHECK(getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+      : change_(std::move(change)), peer_([this](fakes::ScriptedPeer::Link& link) { Serve(link); }) {
     node_.ip = "127.0.0.1";
-    node_.transfer_port = ntohs(address.sin_port);
-    thread_ = std::jthread([this] { Serve(); });
-  }
-  ~OneBlockServer() {
-    shutdown(listener_.get(), SHUT_RDWR);
-    const int open = open_.load();
-    if (open >= 0) shutdown(open, SHUT_RDWR);
+    node_.transfer_port = peer_.port();
   }
   const DataNode& node() const { return node_; }
-  int connections() const { return connections_; }
+  int connections() const { return peer_.connections(); }
   int farewells() const { return farewells_; }
 
- private:
-  void Serve() {
-    int requests = 0;
-    while (true) {
-      UniqueFd fd(accept(listener_.get(), nullptr, nullptr));
-      if (!fd.is_valid()) return;
-      open_ = fd.get();
-      ++connections_;
-      std::string inbox;
-      char buffer[4096];
-      for (ssize_t got; (got = recv(fd.get(), buffer, sizeof buffer, 0)) > 0;) {
-        inbox.append(buffer, static_cast<size_t>(got));
-        if (inbox.rfind("\x02\x08\x06", 0) == 0) {
-          ++farewells_;
-          inbox.erase(0, 3);
-        }
-        wire::OpReadBlock request;
-        if (inbox.size() < 4 || !DelimitedReader(std::string_view(inbox).substr(3)).Next("op", &request).ok()) continue;
-        inbox.clear();
-        const std::string answer = change_(requests++, Answer(request.offset(), request.length(), type));
-        if (!answer.empty() && send(fd.get(), answer.data(), answer.size(), MSG_NOSIGNAL) < 0) break;
-        if (closes_after) break;
-      }
-      open_ = -1;
-    }
-  }
-
- public:
-  ChecksumType type = ChecksumType::kCrc32c;
+  std::atomic<ChecksumType> type = ChecksumType::kCrc32c;
   std::atomic<bool> closes_after{false};
 
  private:
-  std::function<std::string(int, std::string)> change_;
-  UniqueFd listener_;
+  void Serve(fakes::ScriptedPeer::Link& link) {
+    std::string inbox;
+    for (std::string more; !(more = link.ReadSome()).empty();) {
+      inbox += more;
+      if (inbox.rfind("\x02\x08\x06", 0) == 0) {
+        ++farewells_;
+        inbox.erase(0, 3);
+      }
+      wire::OpReadBlock request;
+      if (inbox.size() < 4 || !DelimitedReader(std::string_view(inbox).substr(3)).Next("op", &request).ok()) continue;
+      inbox.clear();
+      const std::string answer = change_(requests_++, Answer(request.offset(), request.length(), type));
+      if (!link.Write(answer) || closes_after) return;
+    }
+  }
+
+  const std::function<std::string(int, std::string)> change_;
   DataNode node_;
-  std::atomic<int> open_{-1}, connections_{0}, farewells_{0};
-  std::jthread thread_;
+  std::atomic<int> requests_{0}, farewells_{0};
+  fakes::ScriptedPeer peer_;
 };
 
 class BlockReader : public testing::Test {

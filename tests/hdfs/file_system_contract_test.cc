@@ -13,6 +13,7 @@
 #include "lib/hdfs/file_system.h"
 #include "lib/hdfs/open.h"
 #include "lib/hdfs/posix_error.h"
+#include "tests/fakes/temporary_folder.h"
 
 namespace paceline::hdfs {
 namespace {
@@ -43,9 +44,7 @@ class FileSystemContract : public testing::TestWithParam<const char*> {
   void SetUp() override {
     std::string uri;
     if (std::string(GetParam()) == "Local") {
-      std::string name = testing::TempDir() + "paceline-contract-XXXXXX";
-      local_ = ::mkdtemp(name.data());
-      uri = "file://" + local_;
+      uri = "file://" + local_.emplace().path();
     } else {
       const char* base = std::getenv("HDFS_URI");
       if (base == nullptr || *base == '\0') GTEST_SKIP() << "HDFS_URI is not set: needs a real HDFS (scripts/testbed)";
@@ -72,7 +71,6 @@ class FileSystemContract : public testing::TestWithParam<const char*> {
 
   void TearDown() override {
     if (fs_ != nullptr) fs_->Remove(root_, RemoveMode::kRecursive, In()).IgnoreError();
-    if (!local_.empty()) std::filesystem::remove_all(local_);
   }
 
   Deadline In(Duration time = seconds(60)) const { return Deadline::After(clock_, time); }
@@ -103,7 +101,8 @@ class FileSystemContract : public testing::TestWithParam<const char*> {
 
   RealClock clock_;
   std::unique_ptr<FileSystem> fs_;
-  std::string root_, local_;
+  std::string root_;
+  std::optional<fakes::TemporaryFolder> local_;
 };
 
 TEST_P(FileSystemContract, ReadsBackWhatWasWritten) {
