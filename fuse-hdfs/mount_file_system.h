@@ -10,6 +10,7 @@
 
 #include "fuse-hdfs/owner_map.h"
 #include "fuse-hdfs/read_ahead.h"
+#include "fuse-hdfs/start_read.h"
 #include "fuse-hdfs/status_cache.h"
 #include "fuse-hdfs/written_file.h"
 #include "lib/base/log.h"
@@ -37,6 +38,7 @@ struct MountRules {
 struct MountStats {
   std::atomic<uint64_t> read_bytes{0}, written_bytes{0}, commits{0}, failed_commits{0};
   std::atomic<uint64_t> open_handles{0}, status_hits{0}, status_misses{0};
+  StartRead start_read;
 };
 
 class MountFileSystem final : public fusefs::Operations {

@@ -236,6 +236,7 @@ int MountFileSystem::Read(uint64_t inode, uint64_t number, uint64_t offset, std:
   Result<size_t> count = ReadFromServer(*handle, offset, out);
   if (!count.ok()) return Fail("read", nodes_.PathOf(inode).value_or(""), count.status());
   stats_.read_bytes += *count;
+  if (*count > 0) stats_.start_read.Note(clock_.WallNow());
   *got = *count;
   return 0;
 }

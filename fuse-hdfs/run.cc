@@ -58,19 +58,23 @@ class MountMetrics {
 
 std::string StatsText(const MountConfig& config, const MountFileSystem& mount) {
   const MountStats& stats = mount.stats();
-  const nlohmann::json value = {{"uri", config.uri},
-                                {"directory", config.directory},
-                                {"version", Version()},
-                                {"readBytes", stats.read_bytes.load()},
-                                {"writtenBytes", stats.written_bytes.load()},
-                                {"unsentBytes", mount.held_bytes()},
-                                {"commits", stats.commits.load()},
-                                {"failedCommits", stats.failed_commits.load()},
-                                {"openHandles", stats.open_handles.load()},
-                                {"knownInodes", mount.known_nodes()},
-                                {"cachedPaths", mount.cached_statuses()},
-                                {"cacheHits", stats.status_hits.load()},
-                                {"cacheMisses", stats.status_misses.load()}};
+  nlohmann::json value = {{"uri", config.uri},
+                          {"directory", config.directory},
+                          {"version", Version()},
+                          {"readBytes", stats.read_bytes.load()},
+                          {"writtenBytes", stats.written_bytes.load()},
+                          {"unsentBytes", mount.held_bytes()},
+                          {"commits", stats.commits.load()},
+                          {"failedCommits", stats.failed_commits.load()},
+                          {"openHandles", stats.open_handles.load()},
+                          {"knownInodes", mount.known_nodes()},
+                          {"cachedPaths", mount.cached_statuses()},
+                          {"cacheHits", stats.status_hits.load()},
+                          {"cacheMisses", stats.status_misses.load()}};
+  if (const std::optional<StartRead::Span> start = stats.start_read.span()) {
+    value["firstReadAt"] = FormatRfc3339Micro(start->first);
+    value["startReadEndAt"] = FormatRfc3339Micro(start->last);
+  }
   return DumpJsonPretty(value) + "\n";
 }
 
