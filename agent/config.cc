@@ -23,6 +23,8 @@ Status Check(const AgentConfig& config) {
   }
   RETURN_IF_ERROR(CheckFolder("kubeletDir", config.kubelet_dir));
   RETURN_IF_ERROR(CheckFolder("stateDir", config.state_dir));
+  RETURN_IF_ERROR(CheckFolder("holder.socket", config.holder_socket));
+  if (!config.hdfs_file_root.empty()) RETURN_IF_ERROR(CheckFolder("hdfs.fileRoot", config.hdfs_file_root));
   if (!config.host_root.empty()) RETURN_IF_ERROR(CheckFolder("hostRoot", config.host_root));
   return Status();
 }
@@ -40,6 +42,20 @@ void AddNodeFields(ConfigSpec& spec, AgentConfig* config) {
   spec.Add("csi.socket", &config->csi_socket, "Socket of the CSI driver. Empty: below kubeletDir.");
   spec.Add("csi.registrationSocket", &config->registration_socket,
            "Socket where kubelet finds the driver. Empty: below kubeletDir.");
+}
+
+void AddHdfsFields(ConfigSpec& spec, AgentConfig* config) {
+  spec.Add("holder.socket", &config->holder_socket,
+           "Socket of paceline-holder, which runs the mounts of hdfs volumes.");
+  spec.Add("hdfs.memoryLimit", &config->hdfs_memory_limit,
+           "Buffers of a mount whose volume sets no memoryLimit: half for reading, half for writing.")
+      .Positive();
+  spec.Add("hdfs.mountLimit", &config->hdfs_mount_limit, "How long a new mount may take before its pod is told so.")
+      .Positive();
+  spec.Add(
+      "hdfs.fileRoot", &config->hdfs_file_root,
+      "Folder (of the holder) below which hdfs volumes may have a file:// uri, for tests without HDFS. Empty: none "
+      "may, since such a volume shows the node's files to whoever may create pods.");
 }
 
 void AddOtherFields(ConfigSpec& spec, AgentConfig* config) {
@@ -62,6 +78,7 @@ void AddOtherFields(ConfigSpec& spec, AgentConfig* config) {
 ConfigSpec DescribeAgentConfig(AgentConfig* config) {
   ConfigSpec spec("paceline-agent", "Node agent of Paceline: CSI volumes, node facts and the node's plan.");
   AddNodeFields(spec, config);
+  AddHdfsFields(spec, config);
   AddOtherFields(spec, config);
   spec.AddCheck([config] { return Check(*config); });
   return spec;

@@ -19,6 +19,10 @@ struct AgentConfig {
   std::string kubelet_dir = "/var/lib/kubelet";
   std::string state_dir = "/var/lib/paceline";
   std::string csi_socket;
+  std::string holder_socket = "/run/paceline/holder/holder.sock";
+  ByteSize hdfs_memory_limit{1ULL << 30};
+  Duration hdfs_mount_limit = std::chrono::seconds(60);
+  std::string hdfs_file_root;
   std::string registration_socket;
   std::string host_root;
   std::string containerd_socket = "/run/containerd/containerd.sock";

@@ -66,6 +66,20 @@ Json RenderVolumes(const std::vector<VolumeRecord>& volumes) {
   return out;
 }
 
+Json RenderMounts(const std::vector<MountReport>& mounts) {
+  Json out = Json::array();
+  for (const MountReport& mount : mounts) {
+    const MountFigures& figures = mount.figures;
+    Json entry = {{"volume", mount.volume},          {"state", figures.state},
+                  {"message", figures.message},      {"restarts", figures.restarts},
+                  {"readBytes", figures.read_bytes}, {"writtenBytes", figures.written_bytes}};
+    if (figures.first_read_at) entry["firstReadAt"] = FormatRfc3339Micro(*figures.first_read_at);
+    if (figures.last_read_at) entry["lastReadAt"] = FormatRfc3339Micro(*figures.last_read_at);
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
 Json RenderPods(const std::vector<PodReport>& reports) {
   Json out = Json::array();
   for (const PodReport& report : reports) {
@@ -73,11 +87,9 @@ Json RenderPods(const std::vector<PodReport>& reports) {
     for (const StageLine& stage : report.stages) {
       stages.push_back({{"name", stage.name}, {"at", FormatRfc3339Micro(stage.at)}});
     }
-    Json pod = {{"uid", report.pod.uid},
-                {"namespace", report.pod.ns},
-                {"name", report.pod.name},
-                {"volumePublishedAt", FormatRfc3339Micro(report.volume_published_at)},
-                {"stages", std::move(stages)}};
+    Json pod = {{"uid", report.pod.uid},       {"namespace", report.pod.ns},
+                {"name", report.pod.name},     {"volumePublishedAt", FormatRfc3339Micro(report.volume_published_at)},
+                {"stages", std::move(stages)}, {"mounts", RenderMounts(report.mounts)}};
     if (report.ended_at) pod["endedAt"] = FormatRfc3339Micro(*report.ended_at);
     out.push_back(std::move(pod));
   }

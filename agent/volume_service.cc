@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include "agent/csi/hdfs_volume.h"
+#include "agent/csi/holder_client.h"
 #include "agent/csi/scratch_volume.h"
 #include "agent/csi/volume_host.h"
 #include "lib/api/node_plan.h"
@@ -11,6 +13,8 @@ namespace paceline::agent {
 namespace {
 
 constexpr Duration kMendLimit = std::chrono::minutes(2);
+constexpr Duration kLookLimit = std::chrono::seconds(10);
+constexpr Duration kLastLookLimit = std::chrono::seconds(1);
 
 class VolumeServiceImpl final : public VolumeService {
  public:
@@ -20,11 +24,12 @@ class VolumeServiceImpl final : public VolumeService {
         clock_(clock),
         log_(log),
         host_(NewLinuxVolumeHost({config.kubelet_dir, config.state_dir})),
-        pods_(*host_, clock, {.max_pods = api::kMaxPodReports, .max_stages = api::kMaxPodStages}),
+        pods_(*host_, clock,
+              {.max_pods = api::kMaxPodReports, .max_stages = api::kMaxPodStages, .max_mounts = api::kMaxPodMounts}),
         publisher_({.kubelet_dir = config.kubelet_dir,
                     .state_dir = config.state_dir,
-                    .before_removal = [this](const VolumeRecord& record) { pods_.LookLast(record); }},
-                   *host_, MakeTypes(config, *host_), clock) {}
+                    .before_removal = [this](const VolumeRecord& record) { LookLast(record); }},
+                   *host_, MakeTypes(config, *host_, clock, log), clock) {}
 
   ~VolumeServiceImpl() override { VolumeServiceImpl::Shutdown(Duration::zero()); }
 
@@ -56,10 +61,19 @@ class VolumeServiceImpl final : public VolumeService {
   }
 
  private:
-  static std::vector<std::unique_ptr<VolumeType>> MakeTypes(const AgentConfig& config, VolumeHost& host) {
+  static std::vector<std::unique_ptr<VolumeType>> MakeTypes(const AgentConfig& config, VolumeHost& host,
+                                                            const Clock& clock, Logger& log) {
     std::vector<std::unique_ptr<VolumeType>> types;
     types.push_back(NewScratchVolume(config.state_dir, host));
+    types.push_back(
+        NewHdfsVolume({.rules = {.memory_limit = config.hdfs_memory_limit, .file_root = config.hdfs_file_root},
+                       .mount_limit = config.hdfs_mount_limit},
+                      NewHolderClient(config.holder_socket, clock), host, clock, log));
     return types;
+  }
+
+  void LookLast(const VolumeRecord& record) {
+    pods_.LookLast({record, publisher_.FiguresOf(record, Deadline::After(clock_, kLastLookLimit))});
   }
 
   void LookAfter(std::stop_token stop) {
@@ -68,7 +82,7 @@ class VolumeServiceImpl final : public VolumeService {
     DriverState reported_driver = DriverState::kUnregistered;
     Status reported_failure;
     do {
-      bool has_news = pods_.Look(publisher_.Volumes());
+      bool has_news = pods_.Look(publisher_.Look(Deadline::After(clock_, kLookLimit)));
       has_news = has_news || driver() != reported_driver;
       reported_driver = driver();
       if (has_news) on_news_();

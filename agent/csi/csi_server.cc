@@ -91,6 +91,7 @@ class NodeService final : public csi::v1::Node::Service {
       publish.target_path = request->target_path();
       publish.is_read_only = request->readonly();
       publish.context.insert(request->volume_context().begin(), request->volume_context().end());
+      publish.secrets.insert(request->secrets().begin(), request->secrets().end());
       return publisher_.Publish(publish, deadline);
     });
   }

@@ -44,7 +44,7 @@ bool HasOption(std::string_view options, std::string_view wanted) {
 
 Result<MountEntry> ParseLine(std::string_view line) {
   // id parent major:minor root mount_point options [optional...] - fs_type source super_options
-  constexpr size_t kRoot = 3, kMountPoint = 4, kOptions = 5, kFirstOptional = 6;
+  constexpr size_t kDevice = 2, kRoot = 3, kMountPoint = 4, kOptions = 5, kFirstOptional = 6;
   std::vector<std::string_view> fields = SplitFields(line);
   size_t separator = kFirstOptional;
   while (separator < fields.size() && fields[separator] != "-") ++separator;
@@ -54,6 +54,7 @@ Result<MountEntry> ParseLine(std::string_view line) {
     return DataLossError(fmt::format("mountinfo: malformed line \"{}\"", line));
   }
   MountEntry entry;
+  entry.device = std::string(fields[kDevice]);
   entry.root = Unescape(fields[kRoot]);
   entry.mount_point = Unescape(fields[kMountPoint]);
   entry.fs_type = Unescape(fields[separator + 1]);

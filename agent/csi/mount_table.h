@@ -17,6 +17,7 @@ struct MountEntry {
   std::string fs_type;        // "tmpfs", "ext4", "fuse.paceline"
   std::string source;         // what mount(2) was given; for tmpfs any word
   bool is_read_only = false;  // of this mount or of its file system
+  std::string device = {};    // "0:57": the same for all mounts of one file system, and for no other's
   bool operator==(const MountEntry&) const = default;
 };
 

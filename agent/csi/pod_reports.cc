@@ -6,17 +6,19 @@
 namespace paceline::agent {
 namespace {
 
+constexpr std::string_view kStageVolumeType = "scratch";
 constexpr size_t kStageFileBytes = 16 * 1024;  // docs/formats/stage-marker.md
 
 }  // namespace
 
-bool PodReports::Look(const std::vector<VolumeRecord>& volumes) {
+bool PodReports::Look(const std::vector<SeenVolume>& volumes) {
   bool has_changed = false;
   std::set<std::string> present;
-  for (const VolumeRecord& volume : volumes) {
-    if (volume.phase != VolumePhase::kPublished || !volume.published_at) continue;
-    present.insert(volume.spec.pod.uid);
-    has_changed = Merge(volume, ReadStages(volume)) || has_changed;
+  for (const SeenVolume& volume : volumes) {
+    const VolumeRecord& record = volume.record;
+    if (record.phase != VolumePhase::kPublished || !record.published_at) continue;
+    present.insert(record.spec.pod.uid);
+    has_changed = Merge(volume, ReadStages(record), false) || has_changed;
   }
   const WallTime now = clock_.WallNow();
   MutexLock lock(mutex_);
@@ -29,22 +31,49 @@ bool PodReports::Look(const std::vector<VolumeRecord>& volumes) {
   return ForgetOld(now) || has_changed;
 }
 
-void PodReports::LookLast(const VolumeRecord& volume) {
-  if (volume.published_at) Merge(volume, ReadStages(volume));
+void PodReports::LookLast(const SeenVolume& volume) {
+  if (volume.record.published_at) Merge(volume, ReadStages(volume.record), true);
 }
 
 // A pod's file may be missing, or be a pipe or a folder: then it has simply reported nothing.
 std::vector<StageLine> PodReports::ReadStages(const VolumeRecord& volume) const {
+  // A stage file lies on the node. Of a mount nobody knows how long reading takes, and its bytes are the trainer's.
+  if (volume.spec.type != kStageVolumeType) return {};
   Result<std::string> text = host_.ReadFileStart(volume.spec.target.path + "/stage", kStageFileBytes);
   if (!text.ok()) return {};
   return ParseStageFile(*text, limits_.max_stages);
 }
 
-bool PodReports::Merge(const VolumeRecord& volume, std::vector<StageLine> stages) {
+// True when the change is worth telling.
+bool PodReports::MergeMount(const SeenVolume& volume, bool is_last, PodReport* report) const {
+  if (!volume.figures) return false;
+  const std::string& name = volume.record.spec.target.volume_name;
+  auto found = std::find_if(report->mounts.begin(), report->mounts.end(),
+                            [&](const MountReport& known) { return known.volume == name; });
+  const bool is_new = found == report->mounts.end();
+  if (is_new && report->mounts.size() >= limits_.max_mounts) return false;
+  if (is_new) found = report->mounts.insert(found, MountReport{name, {}, false});
+  const MountFigures before = found->figures;
+  const bool had_read = found->has_read_start;
+  MountFigures now = *volume.figures;
+  // A mount that was started again counts from zero; what was seen of the start stays.
+  if (before.first_read_at) now.first_read_at = before.first_read_at;
+  if (before.last_read_at && (had_read || !now.last_read_at)) now.last_read_at = before.last_read_at;
+  now.read_bytes = std::max(now.read_bytes, before.read_bytes);
+  now.written_bytes = std::max(now.written_bytes, before.written_bytes);
+  found->figures = now;
+  const bool is_paused = now.last_read_at && clock_.WallNow() - *now.last_read_at >= limits_.read_pause;
+  found->has_read_start = had_read || is_paused || (is_last && now.last_read_at);
+  return is_new || now.state != before.state || now.restarts != before.restarts || found->has_read_start != had_read;
+}
+
+bool PodReports::Merge(const SeenVolume& seen, std::vector<StageLine> stages, bool is_last) {
+  const VolumeRecord& volume = seen.record;
   MutexLock lock(mutex_);
   auto [it, is_new] = reports_.try_emplace(volume.spec.pod.uid);
   PodReport& report = it->second;
-  const PodReport before = report;
+  const size_t stages_before = report.stages.size();
+  const WallTime published_before = report.volume_published_at;
   report.pod = volume.spec.pod;
   report.volume_published_at =
       is_new ? *volume.published_at : std::min(report.volume_published_at, *volume.published_at);
@@ -53,7 +82,9 @@ bool PodReports::Merge(const VolumeRecord& volume, std::vector<StageLine> stages
                                       [&](const StageLine& known) { return known.name == stage.name; });
     if (!is_known && report.stages.size() < limits_.max_stages) report.stages.push_back(std::move(stage));
   }
-  return is_new || !(report == before);
+  const bool has_mount_news = MergeMount(seen, is_last, &report);
+  return is_new || has_mount_news || report.stages.size() != stages_before ||
+         report.volume_published_at != published_before;
 }
 
 bool PodReports::ForgetOld(WallTime now) {

@@ -12,16 +12,26 @@
 
 #include "agent/csi/stage_file.h"
 #include "agent/csi/volume_host.h"
+#include "agent/csi/volume_publisher.h"
 #include "agent/csi/volume_record.h"
 #include "lib/base/clock.h"
 #include "lib/base/mutex.h"
 
 namespace paceline::agent {
 
+// One mounted volume of a pod.
+struct MountReport {
+  std::string volume;  // as the pod's spec calls it
+  MountFigures figures;
+  bool has_read_start = false;  // the reading at the start is over, as far as one can tell
+  bool operator==(const MountReport&) const = default;
+};
+
 struct PodReport {
   PodIdentity pod;
   WallTime volume_published_at{};  // the first of its volumes
   std::vector<StageLine> stages;
+  std::vector<MountReport> mounts;
   std::optional<WallTime> ended_at;  // its last volume went away
   bool operator==(const PodReport&) const = default;
 };
@@ -31,24 +41,28 @@ class PodReports {
   struct Limits {
     size_t max_pods = 256;  // ended pods are forgotten first, the longest ended first
     size_t max_stages = 16;
+    size_t max_mounts = 16;
     Duration keep_ended = std::chrono::minutes(30);
+    Duration read_pause = std::chrono::seconds(5);  // after which the reading at the start counts as over
   };
 
   // `host` and `clock` must outlive this object.
   PodReports(VolumeHost& host, const Clock& clock, Limits limits) : host_(host), clock_(clock), limits_(limits) {}
 
-  // Reads the stage files of all `volumes`. True when any report changed. Blocks on small files.
-  bool Look(const std::vector<VolumeRecord>& volumes) EXCLUDES(mutex_);
+  // Reads the stage files of all `volumes`. True when any report changed in what somebody waits for: byte counts that
+  // merely grow are no news, they go along with the next. Blocks on small files.
+  bool Look(const std::vector<SeenVolume>& volumes) EXCLUDES(mutex_);
 
   // The volume is about to go: reads its file for the last time.
-  void LookLast(const VolumeRecord& volume) EXCLUDES(mutex_);
+  void LookLast(const SeenVolume& volume) EXCLUDES(mutex_);
 
   // In the order of publishing.
   std::vector<PodReport> Reports() const EXCLUDES(mutex_);
 
  private:
   std::vector<StageLine> ReadStages(const VolumeRecord& volume) const;
-  bool Merge(const VolumeRecord& volume, std::vector<StageLine> stages) EXCLUDES(mutex_);
+  bool Merge(const SeenVolume& volume, std::vector<StageLine> stages, bool is_last) EXCLUDES(mutex_);
+  bool MergeMount(const SeenVolume& volume, bool is_last, PodReport* report) const;
   bool ForgetOld(WallTime now) REQUIRES(mutex_);
 
   VolumeHost& host_;

@@ -62,6 +62,8 @@ class ScratchVolume final : public VolumeType {
   Status Validate(const VolumeSpec& spec) const override { return ParseSettings(spec.attributes).status(); }
   Status Publish(const VolumeSpec& spec, Deadline deadline) override;
   Status Unpublish(const VolumeSpec& spec, Deadline deadline) override;
+  bool serves_persistent() const override { return false; }
+  std::optional<VolumeHealth> Look(const VolumeSpec&, Deadline) override { return std::nullopt; }
   Status RemoveOrphans(const std::function<bool(const std::string& volume_id)>& is_known) override;
   Status TakeOutTrash() override;
 

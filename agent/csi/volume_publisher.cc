@@ -17,6 +17,9 @@ std::string ValueOf(const std::map<std::string, std::string>& map, std::string_v
   return it == map.end() ? std::string() : it->second;
 }
 
+// One PersistentVolume may be published for several pods of a node at a time; each is a volume of its own here.
+std::string KeyForPod(const std::string& volume_id, const std::string& pod_uid) { return volume_id + "." + pod_uid; }
+
 bool IsRecordName(std::string_view name) {
   return name.size() > kRecordSuffix.size() && name.substr(name.size() - kRecordSuffix.size()) == kRecordSuffix;
 }
@@ -74,6 +77,8 @@ Status VolumePublisher::Publish(const PublishRequest& request, Deadline deadline
     return AlreadyExistsError(
         fmt::format("volume {} is published at {} with other settings", spec.volume_id, known->spec.target.path));
   }
+  // Kept for this call alone; the record on disk has none.
+  known->spec.secrets = spec.secrets;
   return PublishAgain(*std::move(known), *type, deadline);
 }
 
@@ -96,10 +101,6 @@ Result<VolumeSpec> VolumePublisher::CheckRequest(const PublishRequest& request, 
   if (!uid.empty() && uid != spec.pod.uid) {
     return InvalidArgumentError(fmt::format("target path {} is not of the pod {}", spec.target.path, uid));
   }
-  if (ValueOf(request.context, "csi.storage.k8s.io/ephemeral") == "false") {
-    return InvalidArgumentError("only inline volumes of a pod are supported, not persistent volumes");
-  }
-
   spec.type = ValueOf(request.context, "type");
   *type = FindType(spec.type);
   if (*type == nullptr) {
@@ -108,6 +109,18 @@ Result<VolumeSpec> VolumePublisher::CheckRequest(const PublishRequest& request, 
     if (spec.type.empty()) return InvalidArgumentError("attribute type is missing; known types: " + known);
     return InvalidArgumentError(fmt::format("unknown type \"{}\"; known types: {}", spec.type, known));
   }
+  if (ValueOf(request.context, "csi.storage.k8s.io/ephemeral") == "false") {
+    if (!(*type)->serves_persistent()) {
+      return InvalidArgumentError(
+          fmt::format("type {} is for inline volumes of a pod, not for persistent volumes", spec.type));
+    }
+    spec.volume_id = KeyForPod(spec.volume_id, spec.pod.uid);
+    if (!IsValidVolumeId(spec.volume_id)) {
+      return InvalidArgumentError(fmt::format("volumeHandle \"{}\" is too long", request.volume_id));
+    }
+  }
+  spec.secrets = request.secrets;
+  spec.has_secrets = !request.secrets.empty();
   RETURN_IF_ERROR((*type)->Validate(spec));
   return spec;
 }
@@ -115,6 +128,7 @@ Result<VolumeSpec> VolumePublisher::CheckRequest(const PublishRequest& request, 
 Status VolumePublisher::PublishNew(const VolumeSpec& spec, VolumeType& type, Deadline deadline) {
   VolumeRecord record;
   record.spec = spec;
+  record.spec.secrets.clear();
   record.phase = VolumePhase::kPublishing;
   record.requested_at = clock_.WallNow();
   RETURN_IF_ERROR(Store(record).Annotate("record of volume " + spec.volume_id));
@@ -128,6 +142,7 @@ Status VolumePublisher::PublishNew(const VolumeSpec& spec, VolumeType& type, Dea
   }
   record.phase = VolumePhase::kPublished;
   record.published_at = clock_.WallNow();
+  record.spec.secrets.clear();
   Status stored = Store(record);
   // The volume is there, but a restarted agent would not know that it was promised. kUnavailable makes kubelet ask
   // again.
@@ -139,6 +154,7 @@ Status VolumePublisher::PublishAgain(VolumeRecord record, VolumeType& type, Dead
   // A volume that was promised stays when mending it fails: its pod may well be able to go on.
   Status published = type.Publish(record.spec, deadline);
   if (!published.ok()) return published;
+  record.spec.secrets.clear();
   if (record.phase == VolumePhase::kPublished) {
     MutexLock lock(mutex_);
     auto it = records_.find(record.spec.volume_id);
@@ -152,10 +168,16 @@ Status VolumePublisher::PublishAgain(VolumeRecord record, VolumeType& type, Dead
   return Status();
 }
 
-Status VolumePublisher::Unpublish(const std::string& volume_id, const std::string& target_path, Deadline deadline) {
-  if (!IsValidVolumeId(volume_id))
-    return InvalidArgumentError(fmt::format("volume id \"{}\" is not usable", volume_id));
+// kubelet names a PersistentVolume by its handle alone; which pod's it is says the target.
+std::string VolumePublisher::KeyOf(const std::string& volume_id, const TargetPath& target) const {
+  const std::string of_pod = KeyForPod(volume_id, target.pod_uid);
+  return !Find(volume_id) && Find(of_pod) ? of_pod : volume_id;
+}
+
+Status VolumePublisher::Unpublish(const std::string& id, const std::string& target_path, Deadline deadline) {
+  if (!IsValidVolumeId(id)) return InvalidArgumentError(fmt::format("volume id \"{}\" is not usable", id));
   ASSIGN_OR_RETURN(TargetPath target, ParseTargetPath(options_.kubelet_dir, target_path));
+  const std::string volume_id = KeyOf(id, target);
   Turn turn(*this, volume_id);
   RETURN_IF_ERROR(turn.Check());
   std::optional<VolumeRecord> known = Find(volume_id);
@@ -164,7 +186,8 @@ Status VolumePublisher::Unpublish(const std::string& volume_id, const std::strin
     return InvalidArgumentError(
         fmt::format("volume {} is published at {}, not at {}", volume_id, known->spec.target.path, target.path));
   }
-  return RemoveUnrecorded(volume_id, target, deadline);
+  RETURN_IF_ERROR(RemoveUnrecorded(volume_id, target, deadline));
+  return RemoveUnrecorded(KeyForPod(volume_id, target.pod_uid), target, deadline);
 }
 
 Status VolumePublisher::RemoveVolume(VolumeRecord record, Deadline deadline) {
@@ -280,6 +303,37 @@ Status VolumePublisher::CleanUp(Deadline deadline) {
   }
   for (const auto& type : types_) note(type->TakeOutTrash());
   return first_failure;
+}
+
+std::vector<SeenVolume> VolumePublisher::Look(Deadline deadline) {
+  std::vector<SeenVolume> seen;
+  for (VolumeRecord& record : Volumes()) {
+    SeenVolume& volume = seen.emplace_back(SeenVolume{std::move(record), std::nullopt});
+    VolumeType* type = FindType(volume.record.spec.type);
+    if (volume.record.phase != VolumePhase::kPublished || type == nullptr) continue;
+    std::optional<VolumeHealth> health = type->Look(volume.record.spec, deadline);
+    if (!health) continue;
+    volume.figures = std::move(health->figures);
+    if (!health->needs_mending) continue;
+    const Status mended = Mend(volume.record.spec.volume_id, deadline);
+    if (!mended.ok()) volume.figures->message += fmt::format("; not mended yet: {}", mended.message());
+  }
+  return seen;
+}
+
+std::optional<MountFigures> VolumePublisher::FiguresOf(const VolumeRecord& volume, Deadline deadline) const {
+  VolumeType* type = FindType(volume.spec.type);
+  std::optional<VolumeHealth> health = type == nullptr ? std::nullopt : type->Look(volume.spec, deadline);
+  return health ? std::optional(std::move(health->figures)) : std::nullopt;
+}
+
+Status VolumePublisher::Mend(const std::string& volume_id, Deadline deadline) {
+  Turn turn(*this, volume_id);
+  RETURN_IF_ERROR(turn.Check());
+  const std::optional<VolumeRecord> current = Find(volume_id);
+  VolumeType* type = current ? FindType(current->spec.type) : nullptr;
+  if (type == nullptr || current->phase != VolumePhase::kPublished) return Status();
+  return type->Publish(current->spec, deadline);
 }
 
 Result<std::set<std::string>> VolumePublisher::PodsOnDisk() const {

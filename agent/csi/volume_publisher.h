@@ -29,6 +29,14 @@ struct PublishRequest {
   bool is_read_only = false;
   // The pod's volumeAttributes, and csi.storage.k8s.io/pod.* from kubelet.
   std::map<std::string, std::string> context;
+  // Contents of the volume's Secret.
+  std::map<std::string, std::string> secrets;
+};
+
+// A published volume and how it does.
+struct SeenVolume {
+  VolumeRecord record;
+  std::optional<MountFigures> figures;  // of types that have some
 };
 
 // What Recover found and did; for one log line.
@@ -67,6 +75,11 @@ class VolumePublisher {
   // first failure, having gone on after it. May take long; call now and then from a thread of its own.
   Status CleanUp(Deadline deadline) EXCLUDES(mutex_);
 
+  // Looks at every published volume, and mends those that need it. Failures to mend are in the figures' message.
+  std::vector<SeenVolume> Look(Deadline deadline) EXCLUDES(mutex_);
+  // The same for one volume, without mending.
+  std::optional<MountFigures> FiguresOf(const VolumeRecord& volume, Deadline deadline) const;
+
   // Volumes that are there now, by id, and those that ended lately, oldest first.
   std::vector<VolumeRecord> Volumes() const EXCLUDES(mutex_);
   std::vector<VolumeRecord> EndedVolumes() const EXCLUDES(mutex_);
@@ -78,6 +91,8 @@ class VolumePublisher {
   Status PublishNew(const VolumeSpec& spec, VolumeType& type, Deadline deadline) EXCLUDES(mutex_);
   Status PublishAgain(VolumeRecord record, VolumeType& type, Deadline deadline) EXCLUDES(mutex_);
   Status RemoveVolume(VolumeRecord record, Deadline deadline) EXCLUDES(mutex_);
+  Status Mend(const std::string& volume_id, Deadline deadline) EXCLUDES(mutex_);
+  std::string KeyOf(const std::string& volume_id, const TargetPath& target) const EXCLUDES(mutex_);
   Status RemoveUnrecorded(const std::string& volume_id, const TargetPath& target, Deadline deadline);
   Status RecoverVolume(const VolumeRecord& record, bool is_pod_there, Deadline deadline, RecoveryReport* report);
   Result<std::set<std::string>> PodsOnDisk() const;

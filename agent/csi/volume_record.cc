@@ -65,6 +65,7 @@ std::string RenderVolumeRecord(const VolumeRecord& record) {
       {"phase", std::string(VolumePhaseName(record.phase))},
       {"requestedAt", FormatRfc3339Micro(record.requested_at)},
   };
+  if (record.spec.has_secrets) object["hasSecrets"] = true;
   if (record.published_at) object["publishedAt"] = FormatRfc3339Micro(*record.published_at);
   // Attributes are a tenant's bytes; a broken UTF-8 sequence must not make the record unwritable.
   return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
@@ -93,6 +94,7 @@ Result<VolumeRecord> ParseVolumeRecord(std::string_view text, std::string_view k
   if (read_only == object.end() || !read_only->is_boolean()) return DataLossError("volume record: no \"readOnly\"");
   spec.is_read_only = read_only->get<bool>();
   RETURN_IF_ERROR(ParseAttributes(object, &spec.attributes));
+  if (auto it = object.find("hasSecrets"); it != object.end()) spec.has_secrets = it->is_boolean() && it->get<bool>();
   ASSIGN_OR_RETURN(std::string phase, StringField(object, "phase"));
   ASSIGN_OR_RETURN(record.phase, ParsePhase(phase));
   ASSIGN_OR_RETURN(record.requested_at, TimeField(object, "requestedAt"));

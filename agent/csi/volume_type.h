@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -30,6 +31,28 @@ struct VolumeSpec {
   PodIdentity pod;
   bool is_read_only = false;
   std::map<std::string, std::string> attributes;
+  // Of the volume's Secret. Only there while kubelet's call is worked on, never on disk; has_secrets says for good that
+  // the volume came with some.
+  std::map<std::string, std::string> secrets;
+  bool has_secrets = false;
+};
+
+// How a mounted volume does, for the report of its pod.
+struct MountFigures {
+  std::string state;    // "Mounted", "Restarting", "Failed", "Unknown"
+  std::string message;  // what a person should know; empty when all is well
+  int restarts = 0;     // of the process that serves the mount
+  int64_t read_bytes = 0;
+  int64_t written_bytes = 0;
+  // The reading with which a program starts: from its first byte to the last one before it first paused for a minute.
+  std::optional<WallTime> first_read_at;
+  std::optional<WallTime> last_read_at;
+  bool operator==(const MountFigures&) const = default;
+};
+
+struct VolumeHealth {
+  MountFigures figures;
+  bool needs_mending = false;  // Publish would put it right
 };
 
 class VolumeType {
@@ -49,6 +72,13 @@ class VolumeType {
   // Undoes all of Publish, also of one that was cut off half way, and is ok when nothing is left to undo. Only
   // volume_id and target are sure to be set: the record of a volume may be lost.
   virtual Status Unpublish(const VolumeSpec& spec, Deadline deadline) = 0;
+
+  // True when PersistentVolumes may be of this type, besides inline volumes.
+  virtual bool serves_persistent() const = 0;
+
+  // Looks at a published volume without changing it. Empty for types of which there is nothing to say. Blocks until
+  // `deadline` at the longest.
+  virtual std::optional<VolumeHealth> Look(const VolumeSpec& spec, Deadline deadline) = 0;
 
   // Removes what belongs to no volume that `is_known`; run at start, before any other call.
   virtual Status RemoveOrphans(const std::function<bool(const std::string& volume_id)>& is_known) = 0;

@@ -31,6 +31,21 @@ api::NodeFacts ToApi(const NodeFacts& facts) {
   return out;
 }
 
+api::PodMount ToApi(const MountReport& mount) {
+  const MountFigures& figures = mount.figures;
+  api::PodMount out;
+  out.volume = mount.volume;
+  out.state = figures.state;
+  out.message = figures.message.substr(0, api::kMaxMountMessageBytes);
+  out.restarts = figures.restarts;
+  out.read_bytes = figures.read_bytes;
+  out.written_bytes = figures.written_bytes;
+  out.first_read_at = figures.first_read_at;
+  // Until the reading is over its end is not known.
+  if (mount.has_read_start) out.last_read_at = figures.last_read_at;
+  return out;
+}
+
 std::vector<api::PodReport> ToApi(const std::vector<PodReport>& reports) {
   std::vector<api::PodReport> out;
   // The newest are the ones that somebody waits for.
@@ -41,6 +56,9 @@ std::vector<api::PodReport> ToApi(const std::vector<PodReport>& reports) {
     pod.ns = reports[i].pod.ns;
     pod.name = reports[i].pod.name;
     pod.volume_published_at = reports[i].volume_published_at;
+    for (const MountReport& mount : reports[i].mounts) {
+      if (pod.mounts.size() < api::kMaxPodMounts) pod.mounts.push_back(ToApi(mount));
+    }
     for (const StageLine& line : reports[i].stages) {
       if (pod.stages.size() < api::kMaxPodStages) pod.stages.push_back({line.name, line.at});
     }

@@ -64,6 +64,18 @@ struct PodStage {
   std::optional<WallTime> at;
 };
 
+// A volume of type hdfs in a pod.
+struct PodMount {
+  std::string volume;  // as the pod's spec calls it
+  std::string state;   // "Mounted", "Restarting", "Failed", "Unknown"
+  std::string message;
+  int64_t restarts = 0;  // of the process behind it
+  int64_t read_bytes = 0;
+  int64_t written_bytes = 0;
+  std::optional<WallTime> first_read_at;  // the reading with which the program started, once it is over
+  std::optional<WallTime> last_read_at;
+};
+
 // What the agent saw of a pod that has one of our volumes. Kept for a while after the pod's end.
 struct PodReport {
   std::string uid;
@@ -71,10 +83,13 @@ struct PodReport {
   std::string name;
   std::optional<WallTime> volume_published_at;  // the stage volume was mounted
   std::vector<PodStage> stages;                 // the first line of each name, in the file's order
+  std::vector<PodMount> mounts;
 };
 
 inline constexpr size_t kMaxPodReports = 256;
 inline constexpr size_t kMaxPodStages = 16;
+inline constexpr size_t kMaxPodMounts = 16;
+inline constexpr size_t kMaxMountMessageBytes = 1024;
 
 struct NodePlanStatus {
   std::string agent_version;

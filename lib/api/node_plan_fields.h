@@ -81,6 +81,24 @@ void Fields(V& v, const PodStage*) {
 }
 
 template <typename V>
+void Fields(V& v, const PodMount*) {
+  using T = PodMount;
+  v.Field("volume", &T::volume, {.doc = "Name of the volume in the pod's spec.", .required = true, .max_length = 63});
+  v.Field("state", &T::state,
+          {.doc = "Mounted; Restarting: its process died and is started again; Failed; Unknown: paceline-holder does "
+                  "not answer.",
+           .max_length = 32});
+  v.Field("message", &T::message,
+          {.doc = "What a person should know about it.", .max_length = static_cast<int64_t>(kMaxMountMessageBytes)});
+  v.Field("restarts", &T::restarts, {.doc = "How often its process was started again.", .minimum = 0});
+  v.Field("readBytes", &T::read_bytes, {.doc = "Bytes read through it.", .minimum = 0});
+  v.Field("writtenBytes", &T::written_bytes, {.doc = "Bytes written through it.", .minimum = 0});
+  v.Field("firstReadAt", &T::first_read_at, {.doc = "When its first byte was read."});
+  v.Field("lastReadAt", &T::last_read_at,
+          {.doc = "The last byte of the reading at the start: before the first pause of a minute."});
+}
+
+template <typename V>
 void Fields(V& v, const PodReport*) {
   using T = PodReport;
   v.Field("uid", &T::uid, {.doc = "UID of the pod.", .required = true, .max_length = 64});
@@ -90,6 +108,7 @@ void Fields(V& v, const PodReport*) {
   v.Field("stages", &T::stages,
           {.doc = "What it wrote to /run/paceline/stage, the first line of each name.",
            .max_items = static_cast<int64_t>(kMaxPodStages)});
+  v.Field("mounts", &T::mounts, {.doc = "Its volumes of type hdfs.", .max_items = static_cast<int64_t>(kMaxPodMounts)});
 }
 
 template <typename V>

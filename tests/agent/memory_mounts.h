@@ -22,6 +22,12 @@ class MemoryMounts final : public VolumeHost {
   // From now on every write of a file fails as on a full disk.
   void FillDisk() { is_disk_full_ = true; }
 
+  // Mounts that somebody else makes or takes away.
+  void AddMount(MountEntry mount) { mounts_.push_back(std::move(mount)); }
+  void DropMount(const std::string& path) {
+    std::erase_if(mounts_, [&](const MountEntry& mount) { return mount.mount_point == path; });
+  }
+
   size_t mount_count() const { return mounts_.size(); }
 
   Result<std::optional<MountEntry>> MountAt(const std::string& path) override {
@@ -40,7 +46,9 @@ class MemoryMounts final : public VolumeHost {
   }
   Status BindMount(const std::string& source, const std::string& target) override {
     return Step([&] {
-      mounts_.push_back({target, source, "ext4", "/dev/vda", false});
+      const std::optional<MountEntry> from = FindMount(mounts_, source);
+      mounts_.push_back(from ? *from : MountEntry{target, source, "ext4", "/dev/vda", false});
+      mounts_.back().mount_point = target;
       return Status();
     });
   }

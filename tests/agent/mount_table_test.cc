@@ -18,10 +18,10 @@ TEST(MountTable, ReadsTheKernelsFormat) {
   Result<std::vector<MountEntry>> mounts = ParseMountInfo(kTable);
   ASSERT_TRUE(mounts.ok()) << mounts.status().ToString();
   ASSERT_EQ(mounts->size(), 5u);
-  EXPECT_EQ((*mounts)[0], (MountEntry{"/", "/", "ext4", "/dev/vda", false}));
-  EXPECT_EQ((*mounts)[1], (MountEntry{"/run/my pods", "/", "tmpfs", "paceline-scratch", false}));
-  EXPECT_EQ((*mounts)[2], (MountEntry{"/mnt/bind", "/var/state/x", "ext4", "/dev/vda", true}));
-  EXPECT_EQ((*mounts)[3], (MountEntry{"/run/my pods", "/", "tmpfs", "", false}));
+  EXPECT_EQ((*mounts)[0], (MountEntry{"/", "/", "ext4", "/dev/vda", false, "254:0"}));
+  EXPECT_EQ((*mounts)[1], (MountEntry{"/run/my pods", "/", "tmpfs", "paceline-scratch", false, "0:38"}));
+  EXPECT_EQ((*mounts)[2], (MountEntry{"/mnt/bind", "/var/state/x", "ext4", "/dev/vda", true, "254:0"}));
+  EXPECT_EQ((*mounts)[3], (MountEntry{"/run/my pods", "/", "tmpfs", "", false, "0:40"}));
   EXPECT_TRUE((*mounts)[4].is_read_only) << "a read-only file system counts as well";
 }
 

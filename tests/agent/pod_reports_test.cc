@@ -18,16 +18,17 @@ class PodReportsTest : public ::testing::Test {
  protected:
   PodReportsTest() : host_({folders_.kubelet_dir(), folders_.state_dir()}) {}
 
-  VolumeRecord Volume(const std::string& uid, const std::string& name = "work") {
+  SeenVolume Volume(const std::string& uid, const std::string& name = "work") {
     const std::string target = folders_.AddVolume(uid, name);
     std::filesystem::create_directories(target);
     VolumeRecord record;
+    record.spec.type = "scratch";
     record.spec.volume_id = "csi-" + uid + name;
     record.spec.target = *ParseTargetPath(folders_.kubelet_dir(), target);
     record.spec.pod = {"team-a", "pod-" + uid, uid};
     record.phase = VolumePhase::kPublished;
     record.published_at = clock_.WallNow();
-    return record;
+    return {record, std::nullopt};
   }
 
   static std::vector<std::string> Names(const PodReport& report) {
@@ -43,10 +44,10 @@ class PodReportsTest : public ::testing::Test {
 };
 
 TEST_F(PodReportsTest, SeesStagesAsTheyAreWritten) {
-  const VolumeRecord volume = Volume("u1");
+  const SeenVolume volume = Volume("u1");
   EXPECT_TRUE(reports_.Look({volume})) << "a new pod is news";
   EXPECT_FALSE(reports_.Look({volume}));
-  WriteTextFile(volume.spec.target.path + "/stage", "first_step 5\n");
+  WriteTextFile(volume.record.spec.target.path + "/stage", "first_step 5\n");
   EXPECT_TRUE(reports_.Look({volume}));
   EXPECT_FALSE(reports_.Look({volume}));
   ASSERT_EQ(reports_.Reports().size(), 1u);
@@ -55,57 +56,101 @@ TEST_F(PodReportsTest, SeesStagesAsTheyAreWritten) {
 }
 
 TEST_F(PodReportsTest, ReadsOnceMoreBeforeAVolumeGoes) {
-  const VolumeRecord volume = Volume("u1");
+  const SeenVolume volume = Volume("u1");
   reports_.Look({volume});
-  WriteTextFile(volume.spec.target.path + "/stage", "first_step 5\nlast_step 6\n");
+  WriteTextFile(volume.record.spec.target.path + "/stage", "first_step 5\nlast_step 6\n");
   reports_.LookLast(volume);
-  std::filesystem::remove_all(volume.spec.target.path);
+  std::filesystem::remove_all(volume.record.spec.target.path);
   EXPECT_TRUE(reports_.Look({})) << "the end of a pod is news";
   EXPECT_THAT(Names(reports_.Reports()[0]), ElementsAre("first_step", "last_step"));
   EXPECT_TRUE(reports_.Reports()[0].ended_at.has_value());
 }
 
 TEST_F(PodReportsTest, PutsTheVolumesOfAPodTogether) {
-  const VolumeRecord first = Volume("u1", "a");
+  const SeenVolume first = Volume("u1", "a");
   clock_.Advance(std::chrono::seconds(3));
-  const VolumeRecord second = Volume("u1", "b");
-  WriteTextFile(second.spec.target.path + "/stage", "first_step 5\n");
+  const SeenVolume second = Volume("u1", "b");
+  WriteTextFile(second.record.spec.target.path + "/stage", "first_step 5\n");
   reports_.Look({second, first});
   ASSERT_EQ(reports_.Reports().size(), 1u);
-  EXPECT_EQ(reports_.Reports()[0].volume_published_at, *first.published_at);
+  EXPECT_EQ(reports_.Reports()[0].volume_published_at, *first.record.published_at);
   EXPECT_THAT(Names(reports_.Reports()[0]), ElementsAre("first_step"));
 }
 
 TEST_F(PodReportsTest, TakesNothingFromStrangeFiles) {
-  const VolumeRecord pipe = Volume("u1"), folder = Volume("u2"), link = Volume("u3");
-  ASSERT_EQ(mkfifo((pipe.spec.target.path + "/stage").c_str(), 0600), 0);
-  std::filesystem::create_directory(folder.spec.target.path + "/stage");
+  const SeenVolume pipe = Volume("u1"), folder = Volume("u2"), link = Volume("u3");
+  ASSERT_EQ(mkfifo((pipe.record.spec.target.path + "/stage").c_str(), 0600), 0);
+  std::filesystem::create_directory(folder.record.spec.target.path + "/stage");
   WriteTextFile(folders_.root() + "/secret", "first_step 5\n");
-  std::filesystem::create_symlink(folders_.root() + "/secret", link.spec.target.path + "/stage");
+  std::filesystem::create_symlink(folders_.root() + "/secret", link.record.spec.target.path + "/stage");
   reports_.Look({pipe, folder, link});
   for (const PodReport& report : reports_.Reports()) EXPECT_THAT(report.stages, IsEmpty()) << report.pod.uid;
 }
 
 TEST_F(PodReportsTest, ReadsTheBeginningOfAHugeFile) {
-  const VolumeRecord volume = Volume("u1");
-  WriteTextFile(volume.spec.target.path + "/stage", "a 1\n" + std::string(2 << 20, 'x') + "\nb 2\n");
+  const SeenVolume volume = Volume("u1");
+  WriteTextFile(volume.record.spec.target.path + "/stage", "a 1\n" + std::string(2 << 20, 'x') + "\nb 2\n");
   reports_.Look({volume});
   EXPECT_THAT(Names(reports_.Reports()[0]), ElementsAre("a"));
 }
 
 TEST_F(PodReportsTest, KeepsAtMostSoManyStages) {
-  const VolumeRecord volume = Volume("u1");
-  WriteTextFile(volume.spec.target.path + "/stage", "a 1\nb 2\nc 3\nd 4\ne 5\n");
+  const SeenVolume volume = Volume("u1");
+  WriteTextFile(volume.record.spec.target.path + "/stage", "a 1\nb 2\nc 3\nd 4\ne 5\n");
   reports_.Look({volume});
   EXPECT_THAT(Names(reports_.Reports()[0]), ElementsAre("a", "b", "c", "d"));
 }
 
+TEST_F(PodReportsTest, TellsWhenTheReadingAtTheStartIsOver) {
+  SeenVolume volume = Volume("u1");
+  volume.figures = MountFigures{.state = "Mounted"};
+  EXPECT_TRUE(reports_.Look({volume}));
+  const auto read = [&](int64_t bytes) {
+    volume.figures->read_bytes = bytes;
+    if (!volume.figures->first_read_at) volume.figures->first_read_at = clock_.WallNow();
+    volume.figures->last_read_at = clock_.WallNow();
+  };
+  const WallTime began = clock_.WallNow();
+  read(10);
+  EXPECT_FALSE(reports_.Look({volume})) << "the rest is still to come";
+  clock_.Advance(std::chrono::seconds(4));
+  read(20);
+  EXPECT_FALSE(reports_.Look({volume}));
+  const WallTime ended = clock_.WallNow();
+  clock_.Advance(std::chrono::seconds(5));
+  EXPECT_TRUE(reports_.Look({volume}));
+  read(30);
+  EXPECT_FALSE(reports_.Look({volume})) << "later reads are not the start's";
+  const MountReport report = reports_.Reports().at(0).mounts.at(0);
+  EXPECT_TRUE(report.has_read_start);
+  EXPECT_EQ(report.figures.first_read_at, began);
+  EXPECT_EQ(report.figures.last_read_at, ended);
+  EXPECT_EQ(report.figures.read_bytes, 30);
+}
+
+TEST_F(PodReportsTest, KeepsWhatADeadMountHadRead) {
+  SeenVolume volume = Volume("u1");
+  volume.figures = MountFigures{.state = "Mounted", .read_bytes = 7, .first_read_at = clock_.WallNow()};
+  volume.figures->last_read_at = clock_.WallNow();
+  reports_.Look({volume});
+  reports_.LookLast(volume);
+  EXPECT_TRUE(reports_.Reports()[0].mounts[0].has_read_start) << "there is no more to come";
+  volume.figures = MountFigures{.state = "Restarting", .message = "died", .restarts = 1};
+  EXPECT_TRUE(reports_.Look({volume}));
+  EXPECT_FALSE(reports_.Look({volume}));
+  const MountReport report = reports_.Reports()[0].mounts[0];
+  EXPECT_EQ(report.figures.state, "Restarting");
+  EXPECT_EQ(report.figures.message, "died");
+  EXPECT_EQ(report.figures.read_bytes, 7);
+  EXPECT_TRUE(report.figures.last_read_at.has_value());
+}
+
 TEST_F(PodReportsTest, ForgetsEndedPodsFirstAndInTime) {
-  const VolumeRecord old = Volume("u1");
+  const SeenVolume old = Volume("u1");
   reports_.Look({old});
   reports_.Look({});  // u1 ends
   clock_.Advance(std::chrono::minutes(1));
-  const std::vector<VolumeRecord> running = {Volume("u2"), Volume("u3"), Volume("u4")};
+  const std::vector<SeenVolume> running = {Volume("u2"), Volume("u3"), Volume("u4")};
   reports_.Look(running);
   EXPECT_EQ(reports_.Reports().size(), 3u) << "over the limit the ended pod goes";
   reports_.Look({});

@@ -364,6 +364,8 @@ class SlowVolume final : public VolumeType {
     return Status();
   }
   Status Unpublish(const VolumeSpec&, Deadline) override { return Status(); }
+  bool serves_persistent() const override { return false; }
+  std::optional<VolumeHealth> Look(const VolumeSpec&, Deadline) override { return std::nullopt; }
   Status RemoveOrphans(const std::function<bool(const std::string&)>&) override { return Status(); }
   Status TakeOutTrash() override { return Status(); }
 
