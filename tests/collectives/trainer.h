@@ -29,6 +29,7 @@ struct TrainerOptions {
   std::vector<CommDescription> comms;
   std::vector<Item> items;
   uint64_t iterations = 1;
+  bool checks_results = true;  // false: goes on with wrong ones, as training does
   Faults faults;
 };
 

@@ -1,8 +1,8 @@
 // collectives-worker: one rank of an emulated training job that drives the NCCL plugin. Options are name=value:
 //
 //   rank=2 addresses=host:port,... listen=host:port | listen-fd=N  ranks-per-node=1 channels=2 slice-bytes=65536 abi=6
-//   comm=dp=0,1,2,3 (again for each)  schedule=TEXT  iterations=N  and the faults hang-at, hang-in-call-at,
-//   kernel-stuck-at, mismatch-at, swap-at (numbers of operations), extra-compute-us
+//   comm=dp=0,1,2,3 (again for each)  schedule=TEXT  iterations=N  check=0 (of results)  and the faults hang-at,
+//   hang-in-call-at, kernel-stuck-at, mismatch-at, swap-at (numbers of operations), extra-compute-us
 //
 // The plugin takes PACELINE_TRACE_DIR and the rest from the environment. Exit codes: 0 all results right, 1 not.
 #include <cstdio>
@@ -65,6 +65,8 @@ Status Take(const std::string& name, const std::string& value, Arguments& argume
     settings.version = static_cast<int>(number);
   } else if (name == "iterations") {
     options.iterations = number;
+  } else if (name == "check") {
+    options.checks_results = number != 0;
   } else if (name == "addresses") {
     return TakeAddresses(value, options.addresses);
   } else if (name == "listen-fd") {
