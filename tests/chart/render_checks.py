@@ -61,7 +61,7 @@ def check_disruption_budget_needs_two():
 
 def check_agent():
     rendered = Rendered()
-    pod = rendered.one("DaemonSet")["spec"]["template"]["spec"]
+    pod = rendered.one("DaemonSet", "paceline-agent")["spec"]["template"]["spec"]
     container = pod["containers"][0]
     mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
     assert container["securityContext"]["privileged"] is True
@@ -71,14 +71,42 @@ def check_agent():
     assert {env["name"]: env["valueFrom"]["fieldRef"]["fieldPath"] for env in container["env"]}["NODE_NAME"] == "spec.nodeName"
     driver = rendered.one("CSIDriver", "csi.paceline.dev")["spec"]
     assert driver["attachRequired"] is False and driver["podInfoOnMount"] is True and driver["requiresRepublish"] is True
-    assert driver["volumeLifecycleModes"] == ["Ephemeral"] and driver["fsGroupPolicy"] == "None"
-    full = Rendered("good/full.yaml").one("DaemonSet")
+    assert driver["volumeLifecycleModes"] == ["Ephemeral", "Persistent"] and driver["fsGroupPolicy"] == "None"
+    full = Rendered("good/full.yaml").one("DaemonSet", "paceline-pl-agent")
     assert "/data/kubelet" in {mount["mountPath"] for mount in full["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]}
     assert "@sha256:0000" in full["spec"]["template"]["spec"]["containers"][0]["image"]
     minimal = Rendered("good/minimal.yaml")
     assert not minimal.all("DaemonSet") and not minimal.all("CSIDriver")
     config = yaml.safe_load(minimal.one("ConfigMap")["data"]["config.yaml"])
     assert config["webhook"]["stageVolume"] is False, "volumes of a driver that is not there"
+
+
+def check_holder():
+    rendered = Rendered()
+    holder, agent = (rendered.one("DaemonSet", f"paceline-{name}") for name in ("holder", "agent"))
+    assert holder["spec"]["updateStrategy"] == {"type": "OnDelete"}, "an upgrade of the chart must not end mounts"
+    pod = holder["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False and "serviceAccountName" not in pod
+    container = pod["containers"][0]
+    assert "livenessProbe" not in container, "a probe that fails would end the mounts of the node"
+    assert container["securityContext"]["privileged"] is True and "limits" not in container["resources"]
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+    config = yaml.safe_load(rendered.one("ConfigMap", "paceline-holder")["data"]["config.yaml"])
+    theirs = yaml.safe_load(rendered.one("ConfigMap", "paceline-agent")["data"]["config.yaml"])
+    assert mounts[theirs["kubeletDir"]]["mountPropagation"] == "Bidirectional"
+    assert config["mountRoot"].startswith(theirs["kubeletDir"] + "/"), "else the agent does not see the mounts"
+    assert theirs["holder"]["socket"] == config["stateDir"] + "/holder.sock"
+    assert theirs["holder"]["socket"] in container["readinessProbe"]["exec"]["command"]
+    for spec in (pod, agent["spec"]["template"]["spec"]):
+        run = next(volume for volume in spec["volumes"] if volume["name"] == "run")["hostPath"]["path"]
+        inside = next(mount for mount in spec["containers"][0]["volumeMounts"] if mount["name"] == "run")["mountPath"]
+        assert run == inside and config["stateDir"].startswith(run + "/")
+    assert "/etc/hadoop/conf" not in mounts
+    hadoop = Rendered(settings=["holder.hadoopConfigMap=hadoop"]).one("DaemonSet", "paceline-holder")
+    assert "/etc/hadoop/conf" in json.dumps(hadoop)
+    without = Rendered(settings=["holder.enabled=false"])
+    assert [obj["metadata"]["name"] for obj in without.all("DaemonSet")] == ["paceline-agent"]
+    assert "/run/paceline" not in json.dumps(without.one("DaemonSet"))
 
 
 def check_webhook():

@@ -15,6 +15,9 @@
 
 {{- define "paceline.operator.name" -}}{{ include "paceline.fullname" . }}-operator{{- end }}
 {{- define "paceline.agent.name" -}}{{ include "paceline.fullname" . }}-agent{{- end }}
+{{- define "paceline.holder.name" -}}{{ include "paceline.fullname" . }}-holder{{- end }}
+{{/* Nobody would ask a holder without an agent. */}}
+{{- define "paceline.holder.enabled" -}}{{ if and .Values.agent.enabled .Values.holder.enabled }}true{{ end }}{{- end }}
 {{- define "paceline.webhook.name" -}}{{ include "paceline.fullname" . }}-webhook{{- end }}
 {{- define "paceline.webhook.secret" -}}{{ include "paceline.fullname" . }}-webhook-certificate{{- end }}
 {{/* Webhook configurations are not namespaced: two releases must not share one. */}}
@@ -99,7 +102,17 @@ namespace: {{ (index . 0).Release.Namespace }}
 {{- with .Values.agent.containerdSocket }}
 {{- $_ := set $facts "containerdSocket" (printf "/host%s" .) }}
 {{- end }}
-{{- $fixed := dict "kubeletDir" .Values.agent.kubeletDir "stateDir" .Values.agent.stateDir "facts" $facts }}
+{{- $holder := dict "socket" (printf "%s/holder/holder.sock" .Values.holder.runDir) }}
+{{- $fixed := dict "kubeletDir" .Values.agent.kubeletDir "stateDir" .Values.agent.stateDir "facts" $facts "holder" $holder }}
+{{- toYaml (mergeOverwrite $fixed $config) }}
+{{- end }}
+
+{{/* The holder's: the values, and the paths that both DaemonSets mount. */}}
+{{- define "paceline.holder.config" -}}
+{{- $config := deepCopy .Values.holder.config }}
+{{- $fixed := dict
+      "stateDir" (printf "%s/holder" .Values.holder.runDir)
+      "mountRoot" (printf "%s/plugins/csi.paceline.dev/mounts" .Values.agent.kubeletDir) }}
 {{- toYaml (mergeOverwrite $fixed $config) }}
 {{- end }}
 

@@ -1,0 +1,12 @@
+# docker build -f deploy/images/holder.Dockerfile -t paceline/holder .
+FROM debian:bookworm AS build
+COPY . /src
+RUN cd /src && scripts/build paceline-holder paceline-hdfs-mount && \
+    deploy/images/rootfs build/bin/paceline-holder build/bin/paceline-hdfs-mount /rootfs
+
+FROM scratch
+COPY --from=build /rootfs /
+# Mounts need root; what else it needs of the host is written in the chart.
+USER 0:0
+ENTRYPOINT ["/usr/bin/paceline-holder"]
+LABEL org.opencontainers.image.title=paceline-holder org.opencontainers.image.licenses=Apache-2.0
