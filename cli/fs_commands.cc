@@ -22,6 +22,7 @@ struct FsOptions {
   std::string from, to;
   std::string hadoop_config_dir;
   std::string user;
+  std::string layout = "plain";
   bool is_recursive = false;
   bool is_forced = false;
   bool lists_directory_itself = false;
@@ -87,6 +88,7 @@ Result<Place> Runner::Open(const std::string& uri) {
       ASSIGN_OR_RETURN(options.config, hdfs::LoadHadoopConfig(options_.hadoop_config_dir));
     }
     options.user = options_.user;
+    ASSIGN_OR_RETURN(options.layout, hdfs::ParseWriteLayout(options_.layout));
     ASSIGN_OR_RETURN(opened_.fs, hdfs::OpenFileSystem(location, options, clock_));
   }
   opened_.location = std::move(location);
@@ -260,7 +262,11 @@ Status Runner::AddUsage(hdfs::FileSystem& fs, const std::string& path, const hdf
   }
   ++usage.directories;
   ASSIGN_OR_RETURN(const std::vector<hdfs::FileStatus> entries, hdfs::ListAll(fs, path, Soon()));
-  for (const hdfs::FileStatus& entry : entries) RETURN_IF_ERROR(AddUsage(fs, Join(path, entry.name), entry, usage));
+  for (const hdfs::FileStatus& entry : entries) {
+    // A folder of stripes is counted with the file that it belongs to.
+    if (entry.type == hdfs::FileStatus::Type::kDirectory && !fs.IsVisibleName(entry.name)) continue;
+    RETURN_IF_ERROR(AddUsage(fs, Join(path, entry.name), entry, usage));
+  }
   return Status();
 }
 
@@ -323,7 +329,13 @@ class FsGroup final : public FsCommands {
         ->check(CLI::Range(1, 256))
         ->capture_default_str();
     AddForce(*get);
-    AddForce(*AddPair("put", "store a file or a directory", "local", "uri", &Runner::Put));
+    CLI::App* put = AddPair("put", "store a file or a directory", "local", "uri", &Runner::Put);
+    AddForce(*put);
+    put->add_option("--layout", options_.layout,
+                    "plain: ordinary files, written in parallel; single: by one pipeline; striped: dealt over several "
+                    "files, which only Paceline reads")
+        ->check(CLI::IsMember({"plain", "single", "striped"}))
+        ->capture_default_str();
   }
 
   bool is_given() const override { return group_->parsed(); }

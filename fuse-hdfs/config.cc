@@ -26,8 +26,13 @@ void AddPlaceFields(ConfigSpec& spec, MountConfig* config) {
 void AddWriteFields(ConfigSpec& spec, MountConfig* config) {
   spec.Add("writes.layout", &config->layout,
            "plain: segments of a file go out in parallel and are joined to one ordinary HDFS file; single: one "
-           "pipeline.")
-      .OneOf({"plain", "single"});
+           "pipeline; striped: small units are dealt over several files, which only Paceline reads.")
+      .OneOf({"plain", "single", "striped"});
+  spec.Add("writes.stripeFiles", &config->stripe_files, "Files that a striped file is dealt over.")
+      .Range(1, hdfs::kMaxStripeFiles);
+  spec.Add("writes.stripeUnit", &config->stripe_unit,
+           "Bytes that go to one stripe before the next one's turn; 64 KiB to 64 MiB.")
+      .Positive();
   spec.Add("writes.pipelines", &config->write_pipelines, "Segments of one file in flight.").Range(1, 64);
   spec.Add("writes.segmentSize", &config->segment_size, "Size that segments grow to; at most the block size.")
       .Positive();
@@ -143,7 +148,9 @@ Result<hdfs::FileSystemOptions> FileSystemOptionsOf(const MountConfig& config, c
   options.range_size = config.range_size;
   options.lanes_per_datanode = config.lanes_per_datanode;
   options.fetch_threads = config.fetch_threads;
-  options.layout = config.layout == "single" ? hdfs::WriteLayout::kSingle : hdfs::WriteLayout::kPlain;
+  ASSIGN_OR_RETURN(options.layout, hdfs::ParseWriteLayout(config.layout));
+  options.stripe_files = static_cast<uint32_t>(config.stripe_files);
+  options.stripe_unit = config.stripe_unit;
   options.write_pipelines = config.write_pipelines;
   options.segment_size = config.segment_size;
   return options;

@@ -22,6 +22,8 @@ struct MountConfig {
   std::string hadoop_config_dir;
   std::string user;
   std::string layout = "plain";
+  int stripe_files = 8;
+  ByteSize stripe_unit{1 << 20};
   int write_pipelines = 8;
   ByteSize segment_size{32 << 20};
   ByteSize write_budget{512 << 20};

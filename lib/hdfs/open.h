@@ -24,9 +24,15 @@ struct Location {
 Result<Location> ParseLocation(std::string_view uri);
 
 enum class WriteLayout {
-  kPlain,   // segments in parallel, joined into one ordinary HDFS file
-  kSingle,  // one pipeline per file, as stock clients write
+  kPlain,    // segments in parallel, joined into one ordinary HDFS file
+  kSingle,   // one pipeline per file, as stock clients write
+  kStriped,  // units dealt over several files, which only Paceline puts together: docs/formats/hdfs-striped.md
 };
+
+// "plain", "single" or "striped". kInvalidArgument.
+Result<WriteLayout> ParseWriteLayout(std::string_view name);
+
+inline constexpr uint32_t kMaxStripeFiles = 64;
 
 // The defaults are for a mount on a training node.
 struct FileSystemOptions {
@@ -41,13 +47,16 @@ struct FileSystemOptions {
   WriteLayout layout = WriteLayout::kPlain;
   int write_pipelines = 16;                           // segments of one file in flight, within the budget
   ByteSize segment_size{32 << 20};                    // grows to this from 4 MiB; at most the block size
+  uint32_t stripe_files = 8;                          // of a striped file
+  ByteSize stripe_unit{1 << 20};                      // bytes that go to one stripe before the next one's turn
   Duration connect_limit = std::chrono::seconds(5);   // to a DataNode
   Duration silence_limit = std::chrono::seconds(15);  // a DataNode that sends nothing is dead
   Duration rpc_limit = std::chrono::seconds(20);      // one try of a NameNode call
 };
 
-// Reaches no server yet for hdfs:// when the authority is complete; the first call does. `clock` is borrowed and must
-// outlive the filesystem. kInvalidArgument for an unknown scheme or nameservice, with the key that is missing.
+// Files that were written striped are read whatever options.layout says. Reaches no server yet for hdfs:// when the
+// authority is complete; the first call does. `clock` is borrowed and must outlive the filesystem. kInvalidArgument for
+// an unknown scheme or nameservice, with the key that is missing.
 Result<std::unique_ptr<FileSystem>> OpenFileSystem(const Location& location, const FileSystemOptions& options,
                                                    const Clock& clock);
 

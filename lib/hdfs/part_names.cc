@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 255;
 constexpr std::string_view kTargetSuffix = ".pl-t";
+constexpr std::string_view kStripesSuffix = ".pl-s";
 constexpr std::string_view kPartMark = ".pl-p";
 constexpr size_t kIdDigits = 8 + 16;
 constexpr size_t kPartDigits = 6;
@@ -48,11 +49,18 @@ std::string PartFileName(std::string_view name, const WriterId& writer, uint32_t
   return HiddenName(name, writer, fmt::format("{}{:06}", kPartMark, part));
 }
 
+std::string StripeFolderName(std::string_view name, const WriterId& writer) {
+  return HiddenName(name, writer, kStripesSuffix);
+}
+
 std::optional<PartName> ParsePartName(std::string_view name) {
   if (name.empty() || name.front() != '.') return std::nullopt;
   PartName parsed;
   if (name.ends_with(kTargetSuffix)) {
     name.remove_suffix(kTargetSuffix.size());
+  } else if (name.ends_with(kStripesSuffix)) {
+    parsed.is_stripe_folder = true;
+    name.remove_suffix(kStripesSuffix.size());
   } else {
     const size_t tail = kPartMark.size() + kPartDigits;
     if (name.size() < tail || name.substr(name.size() - tail, kPartMark.size()) != kPartMark) return std::nullopt;
@@ -69,7 +77,8 @@ std::optional<PartName> ParsePartName(std::string_view name) {
 }
 
 bool IsStalePart(std::string_view name, WallTime modified, WallTime now, Duration age) {
-  return ParsePartName(name).has_value() && now - modified > age;
+  const std::optional<PartName> parsed = ParsePartName(name);
+  return parsed.has_value() && !parsed->is_stripe_folder && now - modified > age;
 }
 
 }  // namespace paceline::hdfs

@@ -67,6 +67,20 @@ TEST(MountConfig, BecomesRules) {
   EXPECT_EQ(rules.space_replication, 1u) << "a local folder has one copy";
 }
 
+TEST(MountConfig, ChoosesTheLayout) {
+  const std::pair<const char*, hdfs::WriteLayout> layouts[] = {{"plain", hdfs::WriteLayout::kPlain},
+                                                               {"single", hdfs::WriteLayout::kSingle},
+                                                               {"striped", hdfs::WriteLayout::kStriped}};
+  for (const auto& [name, layout] : layouts) {
+    MountConfig config;
+    ASSERT_TRUE(ParseArgs(&config, {"file:///a", "/mnt", "--writes-layout", name, "--writes-stripe-files", "5"}).ok());
+    const Result<hdfs::FileSystemOptions> options = FileSystemOptionsOf(config, *LocationOf(config));
+    ASSERT_TRUE(options.ok()) << options.status().ToString();
+    EXPECT_EQ(options->layout, layout) << name;
+    EXPECT_EQ(options->stripe_files, 5u);
+  }
+}
+
 TEST(MountConfig, SpaceIsDividedByTheClustersReplication) {
   MountConfig config;
   config.uri = "hdfs://host:8020/";

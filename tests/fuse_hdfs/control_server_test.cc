@@ -1,24 +1,18 @@
 #include "fuse-hdfs/control_server.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
+
+#include "tests/fakes/temporary_folder.h"
 
 namespace paceline::fuse_hdfs {
 namespace {
 
 class ControlServerTest : public testing::Test {
  protected:
-  ControlServerTest() {
-    char name[] = "/tmp/control-XXXXXX";
-    folder_ = mkdtemp(name);
-    path_ = folder_ + "/socket";
-  }
-  ~ControlServerTest() override { std::filesystem::remove_all(folder_); }
-
   Result<std::unique_ptr<ControlServer>> Start() {
     return ControlServer::Start(path_, clock_, [](const std::vector<std::string>& words) {
       if (words.front() == "large") return std::string(3 << 20, 'x');
@@ -32,7 +26,8 @@ class ControlServerTest : public testing::Test {
   }
 
   RealClock clock_;
-  std::string folder_, path_;
+  fakes::TemporaryFolder folder_;
+  const std::string path_ = folder_ / "socket";
 };
 
 TEST_F(ControlServerTest, AnswersLines) {

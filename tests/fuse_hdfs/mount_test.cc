@@ -1,9 +1,8 @@
-// The whole program on a real mount, with real programs: against file:// always, and against the HDFS that HDFS_URI
-// names where it is set. Skipped where nothing can be mounted.
+// The whole program on a real mount, with real programs, in layout plain and striped: against file:// always, and
+// against the HDFS that HDFS_URI names where it is set. Skipped where nothing can be mounted.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -18,6 +17,7 @@
 #include <random>
 
 #include "lib/base/unique_fd.h"
+#include "tests/fakes/temporary_folder.h"
 
 namespace paceline::fuse_hdfs {
 namespace {
@@ -59,18 +59,21 @@ class MountTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     if (access("/dev/fuse", R_OK | W_OK) != 0) GTEST_SKIP() << "no /dev/fuse here";
-    char name[] = "/tmp/paceline-mount-XXXXXX";
-    folder_ = mkdtemp(name);
+    folder_ = temporary_.path();
     store_ = folder_ + "/store";
     mount_ = folder_ + "/mnt";
     std::filesystem::create_directory(store_);
     std::filesystem::create_directory(mount_);
     uri_ = "file://" + store_;
-    if (std::string_view(GetParam()) == "hdfs") {
+    const std::string_view kind = GetParam();
+    // Small stripes, so that the tests' files are large enough for them.
+    if (kind.ends_with("_striped"))
+      layout_ = "--writes-layout striped --writes-stripe-files 3 --writes-stripe-unit 64KiB";
+    if (kind.starts_with("hdfs")) {
       const char* uri = std::getenv("HDFS_URI");
       if (uri == nullptr) GTEST_SKIP() << "HDFS_URI is not set (scripts/testbed up hdfs)";
       // A folder of its own, made through a mount of the root.
-      const std::string own = folder_.substr(folder_.rfind('/'));
+      const std::string own = "/" + temporary_.name();
       root_uri_ = uri_ = uri + std::string("/");
       ASSERT_TRUE(Mount(""));
       ASSERT_EQ(mkdir((mount_ + own).c_str(), 0755), 0);
@@ -86,18 +89,18 @@ class MountTest : public testing::TestWithParam<const char*> {
     if (!root_uri_.empty()) {
       uri_ = root_uri_;
       ASSERT_TRUE(Mount(""));
-      RunShell(fmt::format("rm -rf {}{}", mount_, folder_.substr(folder_.rfind('/'))));
+      RunShell(fmt::format("rm -rf {}/{}", mount_, temporary_.name()));
       Unmount();
     }
     EXPECT_FALSE(IsMounted());
-    std::filesystem::remove_all(folder_);
   }
 
   // --daemon returns when the mount works.
   bool Mount(const std::string& flags) {
-    const Outcome started = RunShell(fmt::format(
-        "{} {} {} --daemon --pid-file {}/pid --log-file {}/log --control-socket {}/control --cache-lifetime 200ms {}",
-        PACELINE_HDFS_MOUNT, uri_, mount_, folder_, folder_, folder_, flags));
+    const Outcome started =
+        RunShell(fmt::format("{} {} {} --daemon --pid-file {}/pid --log-file {}/log --control-socket {}/control "
+                             "--cache-lifetime 200ms {} {}",
+                             PACELINE_HDFS_MOUNT, uri_, mount_, folder_, folder_, folder_, layout_, flags));
     EXPECT_EQ(started.status, 0) << started.output;
     if (started.status != 0) return false;
     std::ifstream(folder_ + "/pid") >> pid_;
@@ -129,12 +132,14 @@ class MountTest : public testing::TestWithParam<const char*> {
   }
   std::string Path(const std::string& name) const { return mount_ + "/" + name; }
 
-  std::string folder_, store_, mount_, uri_;
+  const fakes::TemporaryFolder temporary_;
+  std::string folder_;  // its path, while there is something to undo
+  std::string store_, mount_, uri_, layout_;
   std::string root_uri_;  // of HDFS
   pid_t pid_ = 0;
 };
 
-INSTANTIATE_TEST_SUITE_P(Stores, MountTest, testing::Values("file", "hdfs"),
+INSTANTIATE_TEST_SUITE_P(Stores, MountTest, testing::Values("file", "file_striped", "hdfs", "hdfs_striped"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(MountTest, EverydayShell) {

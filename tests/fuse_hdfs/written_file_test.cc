@@ -1,7 +1,6 @@
 #include "fuse-hdfs/written_file.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -10,6 +9,7 @@
 
 #include "lib/hdfs/local_file_system.h"
 #include "lib/hdfs/posix_error.h"
+#include "tests/fakes/temporary_folder.h"
 
 namespace paceline::fuse_hdfs {
 namespace {
@@ -20,13 +20,6 @@ std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes
 
 class WrittenFileTest : public testing::Test {
  protected:
-  WrittenFileTest() {
-    char name[] = "/tmp/written-file-XXXXXX";
-    folder_ = mkdtemp(name);
-    path_ = folder_ + "/f";
-  }
-  ~WrittenFileTest() override { std::filesystem::remove_all(folder_); }
-
   std::unique_ptr<WrittenFile> New() {
     auto file = std::make_unique<WrittenFile>(*fs_, clock_, kRules, budget_, path_, 0);
     EXPECT_TRUE(file->Begin(hdfs::CreateMode::kOverwrite, 0640, false, Soon()).ok());
@@ -42,14 +35,15 @@ class WrittenFileTest : public testing::Test {
     return std::string(std::istreambuf_iterator<char>(file), {});
   }
   size_t EntriesInFolder() const {
-    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder_), {}));
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder_.path()), {}));
   }
   Deadline Soon() const { return Deadline::After(clock_, std::chrono::seconds(10)); }
 
   RealClock clock_;
   std::unique_ptr<hdfs::FileSystem> fs_ = hdfs::MakeLocalFileSystem(clock_);
   WriteBudget budget_;
-  std::string folder_, path_;
+  fakes::TemporaryFolder folder_;
+  const std::string path_ = folder_ / "f";
 };
 
 TEST_F(WrittenFileTest, AppearsWholeAtCommit) {
@@ -176,11 +170,11 @@ TEST_F(WrittenFileTest, GoneWithoutCommitLeavesNothing) {
 TEST_F(WrittenFileTest, AFailureStaysUntilTheFileIsBegunAnew) {
   auto file = New();
   ASSERT_TRUE(file->Write(0, Bytes("hello"), Soon()).ok());
-  std::filesystem::remove_all(folder_);  // so that the final rename has no place to go to
+  std::filesystem::remove_all(folder_.path());  // so that the final rename has no place to go to
   EXPECT_FALSE(file->Commit(Durability::kVisible, Soon()).ok());
   EXPECT_FALSE(file->Commit(Durability::kVisible, Soon()).ok());
   EXPECT_FALSE(file->Write(5, Bytes("x"), Soon()).ok());
-  std::filesystem::create_directory(folder_);
+  std::filesystem::create_directory(folder_.path());
   ASSERT_TRUE(file->Begin(hdfs::CreateMode::kOverwrite, 0600, false, Soon()).ok());
   ASSERT_TRUE(file->Write(0, Bytes("again"), Soon()).ok());
   ASSERT_TRUE(file->Commit(Durability::kVisible, Soon()).ok());
