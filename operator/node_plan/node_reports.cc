@@ -9,9 +9,10 @@
 namespace paceline::operator_ {
 namespace {
 
-bool IsSame(const std::vector<Marker>& a, const std::vector<Marker>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const Marker& x, const Marker& y) { return x.name == y.name && x.at == y.at; });
+bool IsSameMount(const api::PodMount& x, const api::PodMount& y) {
+  return x.volume == y.volume && x.state == y.state && x.message == y.message && x.restarts == y.restarts &&
+         x.read_bytes == y.read_bytes && x.written_bytes == y.written_bytes && x.first_read_at == y.first_read_at &&
+         x.last_read_at == y.last_read_at;
 }
 
 api::NodePlanStatus StatusOf(const kube::ObjectView& view) {
@@ -31,6 +32,12 @@ std::vector<Marker> MarkersIn(const api::PodReport& report) {
 
 }  // namespace
 
+bool NodeReports::IsSame(const Pod& a, const Pod& b) {
+  return std::equal(a.markers.begin(), a.markers.end(), b.markers.begin(), b.markers.end(),
+                    [](const Marker& x, const Marker& y) { return x.name == y.name && x.at == y.at; }) &&
+         std::equal(a.mounts.begin(), a.mounts.end(), b.mounts.begin(), b.mounts.end(), IsSameMount);
+}
+
 std::vector<kube::ObjectKey> NodeReports::See(const kube::CacheChange<kube::ObjectView>& change) {
   const std::string node_name = change.meta().name.str();
   if (change.after == nullptr) {
@@ -48,13 +55,12 @@ std::vector<kube::ObjectKey> NodeReports::See(const kube::CacheChange<kube::Obje
     node.heard = is_new && status.heartbeat ? std::min(now, *status.heartbeat) : now;
     node.heartbeat = status.heartbeat;
   }
-  std::map<std::string, std::vector<Marker>, std::less<>> pods;
+  std::map<std::string, Pod, std::less<>> pods;
   for (const api::PodReport& report : status.pods) {
-    std::vector<Marker> markers = MarkersIn(report);
+    Pod pod{MarkersIn(report), report.mounts};
     const auto before = node.pods.find(report.uid);
-    const bool is_same = before == node.pods.end() ? markers.empty() : IsSame(before->second, markers);
-    if (!is_same) changed.push_back({report.ns, report.name});
-    if (!markers.empty()) pods[report.uid] = std::move(markers);
+    if (!IsSame(before == node.pods.end() ? Pod{} : before->second, pod)) changed.push_back({report.ns, report.name});
+    if (!pod.markers.empty() || !pod.mounts.empty()) pods[report.uid] = std::move(pod);
   }
   node.pods = std::move(pods);
   return changed;
@@ -68,12 +74,20 @@ std::optional<Duration> NodeReports::Silence(std::string_view node) const {
   return std::max<Duration>(now - found->second.heard, Duration::zero());
 }
 
-std::vector<Marker> NodeReports::MarkersOf(std::string_view node, std::string_view pod_uid) const {
+std::optional<NodeReports::Pod> NodeReports::Find(std::string_view node, std::string_view pod_uid) const {
   MutexLock lock(mutex_);
   const auto found = nodes_.find(node);
-  if (found == nodes_.end()) return {};
+  if (found == nodes_.end()) return std::nullopt;
   const auto pod = found->second.pods.find(pod_uid);
-  return pod == found->second.pods.end() ? std::vector<Marker>() : pod->second;
+  return pod == found->second.pods.end() ? std::nullopt : std::optional(pod->second);
+}
+
+std::vector<Marker> NodeReports::MarkersOf(std::string_view node, std::string_view pod_uid) const {
+  return Find(node, pod_uid).value_or(Pod{}).markers;
+}
+
+std::vector<api::PodMount> NodeReports::MountsOf(std::string_view node, std::string_view pod_uid) const {
+  return Find(node, pod_uid).value_or(Pod{}).mounts;
 }
 
 }  // namespace paceline::operator_

@@ -27,14 +27,22 @@ class NodeReports {
   // compared with ours, except for the first report after our start.
   std::optional<Duration> Silence(std::string_view node) const EXCLUDES(mutex_);
 
-  // The markers of one pod; empty when none are reported.
+  // What is reported of one pod; empty when nothing is.
   std::vector<Marker> MarkersOf(std::string_view node, std::string_view pod_uid) const EXCLUDES(mutex_);
+  std::vector<api::PodMount> MountsOf(std::string_view node, std::string_view pod_uid) const EXCLUDES(mutex_);
 
  private:
+  struct Pod {
+    std::vector<Marker> markers;
+    std::vector<api::PodMount> mounts;
+  };
+  static bool IsSame(const Pod& a, const Pod& b);
+  std::optional<Pod> Find(std::string_view node, std::string_view pod_uid) const EXCLUDES(mutex_);
+
   struct Node {
-    std::optional<WallTime> heartbeat;                             // as the agent wrote it
-    WallTime heard;                                                // when it changed, by our clock
-    std::map<std::string, std::vector<Marker>, std::less<>> pods;  // by uid
+    std::optional<WallTime> heartbeat;             // as the agent wrote it
+    WallTime heard;                                // when it changed, by our clock
+    std::map<std::string, Pod, std::less<>> pods;  // by uid
   };
 
   const Clock& clock_;

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "lib/api/names.h"
+#include "operator/checkpoint_volumes.h"
 #include "operator/names.h"
 #include "operator/resources.h"
 #include "operator/run_identity.h"
@@ -78,6 +80,31 @@ void AddEnv(Json& pod_spec, const char* containers, const std::vector<Json>& env
   }
 }
 
+// The user's own entries come first and win: a name, or a path of a container, is never used twice.
+void AppendMissing(Json& list, const std::vector<Json>& entries, const char* key) {
+  if (!list.is_array()) list = Json::array();
+  for (const Json& entry : entries) {
+    const bool is_taken = std::any_of(list.begin(), list.end(), [&](const Json& present) {
+      return present.is_object() && present.contains(key) && present[key] == entry[key];
+    });
+    if (!is_taken) list.push_back(entry);
+  }
+}
+
+// In the template and not by the webhook: a worker that starts without them would write its checkpoints to nowhere.
+void AddCheckpoints(Json& pod_spec, const std::vector<api::Checkpoint>& checkpoints) {
+  if (checkpoints.empty()) return;
+  AppendMissing(pod_spec["volumes"], CheckpointVolumes(checkpoints), "name");
+  const std::vector<Json> mounts = CheckpointMounts(checkpoints);
+  for (const char* list : {"initContainers", "containers"}) {
+    const auto found = pod_spec.find(list);
+    if (found == pod_spec.end() || !found->is_array()) continue;
+    for (Json& container : *found) {
+      if (container.is_object()) AppendMissing(container["volumeMounts"], mounts, "mountPath");
+    }
+  }
+}
+
 Json PodTemplate(const api::TrainingJob& job, int64_t generation) {
   Json pod = job.spec.pod_template == nullptr ? Json::object() : *job.spec.pod_template;
   Json& labels = pod["metadata"]["labels"];
@@ -89,6 +116,7 @@ Json PodTemplate(const api::TrainingJob& job, int64_t generation) {
   for (Json& entry : IdentityEnv(IdentityOf(job, generation))) env.push_back(std::move(entry));
   AddEnv(spec, "initContainers", env);
   AddEnv(spec, "containers", env);
+  AddCheckpoints(spec, job.spec.checkpoints);
   return pod;
 }
 

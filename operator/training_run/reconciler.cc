@@ -30,6 +30,10 @@ Json OwnStatus(const TrainingRun& run) {
   for (const char* foreign : {"bytes", "hotSet", "snapshot", "fallbacks", "slowdown", "slowdownError", "incidents"}) {
     status.erase(foreign);
   }
+  if (run.status.bytes) {
+    status["bytes"] = {{"checkpointRead", run.status.bytes->checkpoint_read},
+                       {"checkpointWritten", run.status.bytes->checkpoint_written}};
+  }
   return status;
 }
 
@@ -162,7 +166,10 @@ class RunPass {
     worker.rank = start_pod.rank;
     worker.events = env_.events.ListBy(kEventPodIndex, pod.meta.uid);
     worker.observed = env_.observed.OfPod(pod.meta.uid);
-    if (!pod.spec.node_name.empty()) worker.markers = env_.reports.MarkersOf(pod.spec.node_name, pod.meta.uid);
+    if (!pod.spec.node_name.empty()) {
+      worker.markers = env_.reports.MarkersOf(pod.spec.node_name, pod.meta.uid);
+      worker.mounts = env_.reports.MountsOf(pod.spec.node_name, pod.meta.uid);
+    }
     worker.marker_absence = WhyNoMarkers(pod);
     return worker;
   }
@@ -223,6 +230,7 @@ class RunPass {
     }
     if (IsSameForReaders(run.status, status)) return Status();
     const bool has_new_errors = IsInvalid(status) && !IsInvalid(run.status);
+    const bool has_lost_mount = HasLostMount(status) && !HasLostMount(run.status);
     const bool has_failed = status.phase == api::RunPhase::kFailed && run.status.phase != api::RunPhase::kFailed;
     run.status = std::move(status);
     const Json object = {{"metadata", {{"name", run.metadata.name}, {"namespace", key_.ns}, {"uid", run.metadata.uid}}},
@@ -235,10 +243,19 @@ class RunPass {
       Warn("InvalidAnnotation", "Validate",
            api::JoinErrors(settings_errors_) + ". The job runs without what these ask for.");
     }
+    if (has_lost_mount) {
+      Warn("CheckpointMountLost", "Mount",
+           api::FindCondition(run.status.conditions, kCheckpointsMountedCondition)->message);
+    }
     const api::Condition* failed = api::FindCondition(run.status.conditions, api::kFailedCondition);
     if (has_failed && failed != nullptr && key_.kind->group != api::kGroup)
       Warn(failed->reason, "Run", failed->message);
     return Status();
+  }
+
+  static bool HasLostMount(const api::TrainingRunStatus& status) {
+    const api::Condition* mounted = api::FindCondition(status.conditions, kCheckpointsMountedCondition);
+    return mounted != nullptr && mounted->status == api::ConditionStatus::kFalse;
   }
 
   static bool IsInvalid(const api::TrainingRunStatus& status) {

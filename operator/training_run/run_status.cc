@@ -261,6 +261,52 @@ api::Condition StageTimesKnown(const std::vector<Worker>& workers) {
   return condition;
 }
 
+// Empty for a run without checkpoint volumes, and when its pods are gone: then what was said last stays.
+std::optional<api::Condition> CheckpointsMounted(const std::vector<Worker>& workers) {
+  api::Condition condition;
+  condition.type = kCheckpointsMountedCondition;
+  condition.status = ConditionStatus::kTrue;
+  condition.reason = "Mounted";
+  bool has_mounts = false;
+  int64_t count = 0;
+  for (const Worker& worker : workers) {
+    if (worker.input == nullptr) continue;
+    for (const api::PodMount& mount : worker.input->mounts) {
+      has_mounts = true;
+      // A holder that is away says nothing about the mount, which goes on without it.
+      const bool is_well = mount.restarts == 0 && (mount.state == "Mounted" || mount.state == "Unknown");
+      if (is_well || count++ > 0) continue;
+      condition.status = ConditionStatus::kFalse;
+      condition.reason = mount.state == "Mounted" ? "MountRestarted" : "MountLost";
+      condition.message = fmt::format("pod {} on node {}: volume {}: {}", worker.times.pod, worker.times.node,
+                                      mount.volume, mount.message);
+    }
+  }
+  if (!has_mounts) return std::nullopt;
+  condition.message = AndMore(condition.message, count);
+  return condition;
+}
+
+void AddBytes(const std::vector<Worker>& workers, const api::TrainingRunStatus& before,
+              api::TrainingRunStatus& status) {
+  api::RunBytes seen;
+  bool has_mounts = false;
+  for (const Worker& worker : workers) {
+    if (worker.input == nullptr) continue;
+    for (const api::PodMount& mount : worker.input->mounts) {
+      has_mounts = true;
+      seen.checkpoint_read += mount.read_bytes;
+      seen.checkpoint_written += mount.written_bytes;
+    }
+  }
+  if (!has_mounts) return;
+  // Pods that are gone are in the earlier figures.
+  api::RunBytes bytes = before.bytes.value_or(api::RunBytes{});
+  bytes.checkpoint_read = std::max(bytes.checkpoint_read, seen.checkpoint_read);
+  bytes.checkpoint_written = std::max(bytes.checkpoint_written, seen.checkpoint_written);
+  status.bytes = bytes;
+}
+
 // Why the run failed: the first worker that tells, else the job.
 Explanation FailureOf(const std::vector<Worker>& workers, const RunInput& input) {
   std::optional<Explanation> best;
@@ -347,6 +393,7 @@ api::TrainingRunStatus ComputeRunStatus(const RunInput& input) {
   KeepFullerSummaries(input.before, status.stages);
   AddWorkerTimes(workers, input.before, status);
   AddTimes(workers, input, tally, status);
+  AddBytes(workers, input.before, status);
 
   const auto set = [&](api::Condition condition) {
     condition.observed_generation = input.generation;
@@ -362,6 +409,7 @@ api::TrainingRunStatus ComputeRunStatus(const RunInput& input) {
   set(Progressing(workers, *status.phase));
   set(FirstStepSeen(workers, *status.phase, tally));
   set(StageTimesKnown(workers));
+  if (std::optional<api::Condition> mounted = CheckpointsMounted(workers)) set(*std::move(mounted));
   AddEnd(workers, input, *status.phase, status);
   return status;
 }

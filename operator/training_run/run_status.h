@@ -49,6 +49,7 @@ bool IsSameForReaders(const api::TrainingRunStatus& before, const api::TrainingR
 // Condition types of TrainingRun besides ConfigurationValid, Complete and Failed.
 inline constexpr std::string_view kProgressingCondition = "Progressing";  // False: something holds the start up
 inline constexpr std::string_view kFirstStepCondition = "FirstStepSeen";  // by all workers
+inline constexpr std::string_view kCheckpointsMountedCondition = "CheckpointsMounted";  // False: one died on the way
 inline constexpr std::string_view kTimesCompleteCondition =
     "StageTimesKnown";  // False: a stage could not be told apart
 

@@ -50,6 +50,18 @@ void CutImageStage(std::vector<StageSpan>& spans, Duration length) {
   spans.insert(spans.end() - 1, image);
 }
 
+// Gives the first `length` of the program's own time to the checkpoint stage. The span that it is cut from may be open.
+void CutCheckpointStage(std::vector<StageSpan>& spans, Duration length) {
+  const auto rest = std::find_if(spans.begin(), spans.end(),
+                                 [](const StageSpan& span) { return span.stage > StageName::kCheckpoint; });
+  if (rest == spans.end() || rest == spans.begin()) return;  // the containers have not started
+  WallTime checkpoint_end = ToMillis(rest->begin + length);
+  if (rest->end) checkpoint_end = std::min(checkpoint_end, *rest->end);
+  const StageSpan checkpoint{StageName::kCheckpoint, rest->begin, checkpoint_end, StageSource::kMount, {}};
+  rest->begin = checkpoint_end;
+  spans.insert(rest, checkpoint);
+}
+
 }  // namespace
 
 bool IsExpectedStage(StageName stage) {
@@ -105,6 +117,9 @@ std::vector<StageSpan> ComputeStages(const WorkerMoments& moments) {
     if (open == StageName::kImage && moments.image_time) open = StageName::kContainerStart;
     add(open, chain.back().best, std::nullopt, StageSource::kPodCondition);
     spans.back().contains.clear();  // it is not over: nothing is missing yet
+  }
+  if (moments.checkpoint_time && !moments.end(StageName::kCheckpoint)) {
+    CutCheckpointStage(spans, *moments.checkpoint_time);
   }
   return spans;
 }

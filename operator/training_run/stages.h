@@ -50,6 +50,9 @@ struct WorkerMoments {
   // before, init containers between), so the stage is given by its length.
   std::array<std::optional<Moment>, kStageCount> ends;
   std::optional<Duration> image_time;  // all pulls together; zero when every image was there
+  // First to last checkpoint byte, as the mounts tell it. Given by its length too: what lies between the container's
+  // start and the first byte is the program's own. Not used where a marker says when the checkpoint was there.
+  std::optional<Duration> checkpoint_time;
 
   std::optional<Moment>& end(StageName stage) { return ends[static_cast<size_t>(stage)]; }
   const std::optional<Moment>& end(StageName stage) const { return ends[static_cast<size_t>(stage)]; }

@@ -150,6 +150,18 @@ void AddMarkers(const WorkerInput& worker, WorkerMoments& moments) {
   }
 }
 
+// All directories together: from the first byte of any to the last byte of any.
+std::optional<Duration> CheckpointTime(const WorkerInput& worker) {
+  std::optional<WallTime> first, last;
+  for (const api::PodMount& mount : worker.mounts) {
+    if (!mount.first_read_at || !mount.last_read_at || *mount.first_read_at < worker.pod->meta.creation_time) continue;
+    first = first ? std::min(*first, *mount.first_read_at) : *mount.first_read_at;
+    last = last ? std::max(*last, *mount.last_read_at) : *mount.last_read_at;
+  }
+  if (!first) return std::nullopt;
+  return std::max(*last - *first, Duration::zero());
+}
+
 void AddReported(const kube::PodView& pod, const api::WorkerTimes& reported, WorkerMoments& moments) {
   const Moment created = SecondMoment(pod.meta.creation_time, std::nullopt, StageSource::kPodCondition);
   for (const api::WorkerStage& stage : reported.stages) {
@@ -161,6 +173,10 @@ void AddReported(const kube::PodView& pod, const api::WorkerTimes& reported, Wor
     if (!stage.end) continue;
     if (stage.name == StageName::kImage) {
       if (!moments.image_time && stage.start) moments.image_time = *stage.end - *stage.start;
+      continue;
+    }
+    if (stage.name == StageName::kCheckpoint && !moments.end(StageName::kCheckpoint)) {
+      if (!moments.checkpoint_time && stage.start) moments.checkpoint_time = *stage.end - *stage.start;
       continue;
     }
     std::optional<Moment>& end = moments.end(stage.name);
@@ -201,6 +217,7 @@ WorkerMoments MomentsOf(const WorkerInput& worker, const Moment& start, const ap
   moments.image_time = ImageTime(worker);
   moments.end(StageName::kContainerStart) = AllStarted(worker);
   AddMarkers(worker, moments);
+  moments.checkpoint_time = CheckpointTime(worker);
   if (reported != nullptr) AddReported(*worker.pod, *reported, moments);
   return moments;
 }

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/api/node_plan.h"
 #include "lib/api/training_run.h"
 #include "lib/kube/views.h"
 #include "operator/training_run/stages.h"
@@ -39,7 +40,8 @@ struct WorkerInput {
   std::vector<EventPointer> events;          // of this pod (by uid), in any order
   ObservedTimes observed;
   std::vector<Marker> markers;
-  std::string marker_absence;  // why there cannot be markers ("no agent on node a"); empty: there can
+  std::vector<api::PodMount> mounts;  // its checkpoint volumes
+  std::string marker_absence;         // why there cannot be markers ("no agent on node a"); empty: there can
   std::optional<int64_t> rank;
 };
 

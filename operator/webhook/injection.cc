@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/api/names.h"
+#include "operator/checkpoint_volumes.h"
 
 namespace paceline::operator_ {
 namespace {
@@ -82,7 +83,7 @@ Json StageVolumeSource() {
 }
 
 void PatchContainers(Json& patch, const Json& spec, const char* list_name, const std::vector<Json>& env,
-                     StageVolume stage_volume) {
+                     const std::vector<Json>& mounts) {
   const Json* containers = Field(spec, list_name);
   if (containers == nullptr || !containers->is_array()) return;
   for (size_t i = 0; i < containers->size(); ++i) {
@@ -90,15 +91,14 @@ void PatchContainers(Json& patch, const Json& spec, const char* list_name, const
     if (!container.is_object()) continue;
     const std::string path = std::string("/spec/") + list_name + "/" + std::to_string(i);
     AddToList(patch, path + "/env", Field(container, "env"), "name", env);
-    if (stage_volume == StageVolume::kAdd) {
-      AddToList(patch, path + "/volumeMounts", Field(container, "volumeMounts"), "mountPath", {StageMount()});
-    }
+    AddToList(patch, path + "/volumeMounts", Field(container, "volumeMounts"), "mountPath", mounts);
   }
 }
 
 }  // namespace
 
-Json InjectionPatch(const Json& pod, const RunIdentity& identity, StageVolume stage_volume) {
+Json InjectionPatch(const Json& pod, const RunIdentity& identity, StageVolume stage_volume,
+                    const std::vector<api::Checkpoint>& checkpoints) {
   Json patch = Json::array();
   const Json* meta = Field(pod, "metadata");
   const Json* spec = Field(pod, "spec");
@@ -117,13 +117,16 @@ Json InjectionPatch(const Json& pod, const RunIdentity& identity, StageVolume st
   AddToMap(patch, "/metadata/annotations", Field(*meta, "annotations"), {{api::kInjectedAnnotation, mark}});
 
   std::vector<Json> env = IdentityEnv(identity);
-  PatchContainers(patch, *spec, "initContainers", env, StageVolume::kSkip);
-  if (stage_volume == StageVolume::kAdd)
-    env.push_back(EnvValue("PACELINE_STAGE_FILE", std::string(kStageMountPath) + "/stage"));
-  PatchContainers(patch, *spec, "containers", env, stage_volume);
+  std::vector<Json> mounts = CheckpointMounts(checkpoints);
+  std::vector<Json> volumes = CheckpointVolumes(checkpoints);
+  PatchContainers(patch, *spec, "initContainers", env, mounts);
   if (stage_volume == StageVolume::kAdd) {
-    AddToList(patch, "/spec/volumes", Field(*spec, "volumes"), "name", {StageVolumeSource()});
+    env.push_back(EnvValue("PACELINE_STAGE_FILE", std::string(kStageMountPath) + "/stage"));
+    mounts.insert(mounts.begin(), StageMount());
+    volumes.insert(volumes.begin(), StageVolumeSource());
   }
+  PatchContainers(patch, *spec, "containers", env, mounts);
+  AddToList(patch, "/spec/volumes", Field(*spec, "volumes"), "name", volumes);
   return patch;
 }
 

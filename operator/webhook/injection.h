@@ -1,11 +1,14 @@
 // What the webhook adds to a pod of a training job, as JSON patch operations: labels and environment that name its run,
-// and the stage volume. Only ever adds: nothing that the pod has is changed, and a pod that has everything gets no
-// patch, so that running twice, or after another webhook, does no harm. Pure.
+// the stage volume, and the checkpoint directories that an annotated job asks for. Only ever adds: nothing that the pod
+// has is changed, and a pod that has everything gets no patch, so that running twice, or after another webhook, does no
+// harm. Pure.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
+#include "lib/api/job_settings.h"
 #include "operator/run_identity.h"
 
 namespace paceline::operator_ {
@@ -18,8 +21,9 @@ inline constexpr std::string_view kStageMountPath = "/run/paceline";
 enum class StageVolume { kAdd, kSkip };
 
 // The operations (an array, empty when there is nothing to add) that bring `pod` to where it should be. A container
-// that mounts something at /run/paceline already keeps it. `pod` may be malformed: what is not an object or a list
+// that mounts something at one of our paths already keeps it. `pod` may be malformed: what is not an object or a list
 // where Kubernetes has one is left alone.
-nlohmann::json InjectionPatch(const nlohmann::json& pod, const RunIdentity& identity, StageVolume stage_volume);
+nlohmann::json InjectionPatch(const nlohmann::json& pod, const RunIdentity& identity, StageVolume stage_volume,
+                              const std::vector<api::Checkpoint>& checkpoints = {});
 
 }  // namespace paceline::operator_

@@ -80,12 +80,13 @@ std::optional<PodWebhook::Found> PodWebhook::Identify(const kube::AdmissionReque
     view.ns = request.ns;
     const Result<api::JobIdentity> identity = api::IdentifyPod(view, *step->object);
     if (!identity.ok()) return std::nullopt;
-    Found found{ToRunIdentity(*identity), {}};
+    Found found{ToRunIdentity(*identity), {}, {}};
     if (identity->kind->group == api::kGroup) return found;
     api::AnnotatedSettings settings = api::ParseAnnotations(AnnotationsOf(*step->object), AnnotationsOf(pod));
     // Launchers and heads are the job's own business.
     if (!settings.is_enabled || !identity->carries_rank) return std::nullopt;
     found.errors = std::move(settings.errors);
+    found.checkpoints = std::move(settings.settings.checkpoints);
     return found;
   }
   return std::nullopt;
@@ -109,7 +110,7 @@ Result<kube::AdmissionResponse> PodWebhook::Handle(const kube::AdmissionRequest&
       response.warnings.push_back("paceline: no stage volume: " + why);
     }
   }
-  Json patch = InjectionPatch(*request.object, found->identity, stage_volume);
+  Json patch = InjectionPatch(*request.object, found->identity, stage_volume, found->checkpoints);
   if (!patch.empty()) response.patch = std::make_shared<const Json>(std::move(patch));
   return response;
 }

@@ -3,6 +3,7 @@
 // cannot find out it leaves alone: the pod is always admitted.
 #pragma once
 
+#include "lib/api/job_settings.h"
 #include "lib/api/meta.h"
 #include "lib/kube/cache.h"
 #include "lib/kube/client.h"
@@ -33,6 +34,7 @@ class PodWebhook {
   struct Found {
     RunIdentity identity;
     std::vector<api::FieldError> errors;
+    std::vector<api::Checkpoint> checkpoints;  // of an annotated job; a TrainingJob has them in its template
   };
   std::optional<Found> Identify(const kube::AdmissionRequest& request, Deadline deadline) const;
 

@@ -39,6 +39,39 @@ TEST(InjectionPatch, NamesTheRunAndGivesTheStageVolume) {
   EXPECT_FALSE(after["spec"]["initContainers"][0].contains("volumeMounts"));
 }
 
+std::vector<api::Checkpoint> Checkpoints() {
+  return {{.name = "model",
+           .uri = "hdfs://ns/m",
+           .mount_path = "/model",
+           .read_only = true,
+           .secret_ref = api::SecretReference{"hdfs"}},
+          {.name = "out",
+           .uri = "hdfs://ns/o",
+           .mount_path = "/out",
+           .layout = api::CheckpointLayout::kStriped,
+           .memory_limit = "2Gi"}};
+}
+
+TEST(InjectionPatch, MountsCheckpointsInEveryContainer) {
+  const Json pod = Pod(R"({"metadata":{},"spec":{"initContainers":[{"name":"setup"}],"containers":[{"name":"main"},
+      {"name":"side","volumeMounts":[{"name":"v","mountPath":"/out"}]}]}})");
+  const Json after = pod.patch(InjectionPatch(pod, Identity(), StageVolume::kSkip, Checkpoints()));
+  const Json& spec = after["spec"];
+  ASSERT_EQ(spec["volumes"].size(), 2u);
+  EXPECT_EQ(spec["volumes"][0], Json::parse(R"({"name":"paceline-checkpoint-model","csi":{"driver":"csi.paceline.dev",
+      "readOnly":true,"nodePublishSecretRef":{"name":"hdfs"},
+      "volumeAttributes":{"type":"hdfs","uri":"hdfs://ns/m","layout":"plain"}}})"));
+  EXPECT_EQ(spec["volumes"][1]["csi"]["volumeAttributes"],
+            Json::parse(R"({"type":"hdfs","uri":"hdfs://ns/o","layout":"striped","memoryLimit":"2Gi"})"));
+  EXPECT_EQ(spec["containers"][0]["volumeMounts"], Json::parse(R"([
+      {"name":"paceline-checkpoint-model","mountPath":"/model","mountPropagation":"HostToContainer","readOnly":true},
+      {"name":"paceline-checkpoint-out","mountPath":"/out","mountPropagation":"HostToContainer"}])"));
+  EXPECT_EQ(spec["initContainers"][0]["volumeMounts"], spec["containers"][0]["volumeMounts"]);
+  EXPECT_EQ(spec["containers"][1]["volumeMounts"][0]["name"], "v") << "the container's own mount stays";
+  EXPECT_EQ(spec["containers"][1]["volumeMounts"].size(), 2u);
+  EXPECT_EQ(InjectionPatch(after, Identity(), StageVolume::kSkip, Checkpoints()), Json::array());
+}
+
 TEST(InjectionPatch, IsEmptyTheSecondTime) {
   const Json pod = Pod(R"({"metadata":{"labels":{"a":"b"}},"spec":{"volumes":[{"name":"v"}],"containers":[
       {"name":"main","env":[{"name":"X","value":"1"}],"volumeMounts":[{"name":"v","mountPath":"/v"}]},{"name":"side"}]}})");

@@ -211,6 +211,45 @@ TEST(ComputeRunStatus, KeepsWhatOthersWrote) {
   EXPECT_EQ(status.incidents.size(), 1u);
 }
 
+TEST(ComputeRunStatus, TellsAboutTheMounts) {
+  RunInput input = Input({Stepped(0, 2100, 5000), Stepped(1, 2100, 5000)});
+  EXPECT_EQ(api::FindCondition(ComputeRunStatus(input).conditions, kCheckpointsMountedCondition), nullptr);
+  for (WorkerInput& worker : input.workers) {
+    api::PodMount mount;
+    mount.volume = "paceline-checkpoint-model";
+    mount.state = "Mounted";
+    mount.read_bytes = 100;
+    mount.written_bytes = 7;
+    mount.first_read_at = AtMs(2500);
+    mount.last_read_at = AtMs(3500);
+    worker.mounts = {mount};
+  }
+  api::TrainingRunStatus status = ComputeRunStatus(input);
+  EXPECT_EQ(Condition(status, kCheckpointsMountedCondition).status, api::ConditionStatus::kTrue);
+  ASSERT_TRUE(status.bytes.has_value());
+  EXPECT_EQ(status.bytes->checkpoint_read, 200);
+  EXPECT_EQ(status.bytes->checkpoint_written, 14);
+  ASSERT_NE(Find(status, StageName::kCheckpoint), nullptr);
+  EXPECT_EQ(Find(status, StageName::kCheckpoint)->max_seconds, 1.0);
+  EXPECT_EQ(Find(status, StageName::kCheckpoint)->source, StageSource::kMount);
+
+  input.workers[1].mounts[0].restarts = 1;
+  input.workers[1].mounts[0].message = "the mount process ended (signal 9)";
+  status = ComputeRunStatus(input);
+  EXPECT_EQ(Condition(status, kCheckpointsMountedCondition).reason, "MountRestarted");
+  EXPECT_EQ(Condition(status, kCheckpointsMountedCondition).message,
+            "pod w1 on node node-1: volume paceline-checkpoint-model: the mount process ended (signal 9)");
+  input.workers[0].mounts[0].state = "Unknown";
+  input.workers[1].mounts[0].restarts = 0;
+  EXPECT_EQ(Condition(ComputeRunStatus(input), kCheckpointsMountedCondition).status, api::ConditionStatus::kTrue);
+
+  input.before = status;
+  input.workers.clear();
+  status = ComputeRunStatus(input);
+  EXPECT_EQ(status.bytes->checkpoint_read, 200) << "the pods are gone, what they read is not";
+  EXPECT_EQ(Condition(status, kCheckpointsMountedCondition).reason, "MountRestarted");
+}
+
 TEST(ComputeRunStatus, BadSettingsAreAConditionAndTheRunGoesOn) {
   RunInput input = Input({Stepped(0, 2100, 5000)});
   input.settings_errors = {{"paceline.dev/trace", "must be true or false, not \"yes\""}};

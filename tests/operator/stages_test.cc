@@ -59,6 +59,40 @@ TEST(Stages, LieEndToEndAndAddUpToTheWallTime) {
   EXPECT_EQ(spans.back().source, StageSource::kMarker);
 }
 
+TEST(Stages, ACheckpointIsCutFromTheProgramsOwnTime) {
+  WorkerMoments m = FullRun();
+  m.checkpoint_time = milliseconds(900);
+  std::vector<StageSpan> spans = ComputeStages(m);
+  ASSERT_EQ(spans.size(), 6u);
+  EXPECT_EQ(spans[4].stage, StageName::kCheckpoint);
+  EXPECT_EQ(spans[4].source, StageSource::kMount);
+  EXPECT_EQ(*spans[4].end - spans[4].begin, milliseconds(900));
+  EXPECT_EQ(*spans[5].end - spans[5].begin, milliseconds(2323 - 900));
+  EXPECT_EQ(Sum(spans), *StartupTime(spans));
+  m.checkpoint_time = seconds(100);  // clocks may disagree, or reading go on past the first step
+  spans = ComputeStages(m);
+  EXPECT_EQ(*spans[4].end - spans[4].begin, milliseconds(2323));
+  EXPECT_EQ(Sum(spans), *StartupTime(spans));
+
+  m.checkpoint_time = milliseconds(900);
+  m.end(StageName::kFirstStep).reset();
+  spans = ComputeStages(m);
+  ASSERT_EQ(spans.size(), 6u);
+  EXPECT_EQ(*spans[4].end - spans[4].begin, milliseconds(900));
+  EXPECT_EQ(spans[5].begin, *spans[4].end);
+  EXPECT_FALSE(spans[5].end.has_value());
+  m.end(StageName::kContainerStart).reset();
+  for (const StageSpan& span : ComputeStages(m)) EXPECT_NE(span.stage, StageName::kCheckpoint) << "nothing started";
+
+  m = FullRun();
+  m.checkpoint_time = milliseconds(900);
+  m.end(StageName::kCheckpoint) = ExactMoment(At(4000), StageSource::kMarker);
+  spans = ComputeStages(m);
+  ASSERT_EQ(spans.size(), 6u);
+  EXPECT_EQ(spans[4].source, StageSource::kMarker) << "the program knows better";
+  EXPECT_EQ(*spans[4].end, At(4000));
+}
+
 TEST(Stages, AnImageThatWasThereTakesNoTime) {
   WorkerMoments m = FullRun();
   m.image_time = Duration::zero();

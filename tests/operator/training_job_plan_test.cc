@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/api/names.h"
+#include "operator/training_job/manifest.h"
 
 namespace paceline::operator_ {
 namespace {
@@ -89,6 +90,22 @@ TEST(PlanTrainingJob, MakesServiceThenJobForANewJob) {
   EXPECT_EQ(std::get<CreateJob>(plan.actions[1]).start, (StartSpec{0, 0, std::nullopt}));
   EXPECT_EQ(plan.status.phase, JobPhase::kPending);
   EXPECT_EQ(plan.status.observed_generation, 1);
+}
+
+TEST(JobManifest, HasTheCheckpointsInItsTemplate) {
+  api::TrainingJob job;
+  job.metadata.name = "llama";
+  job.spec.checkpoints = {{.name = "out", .uri = "hdfs://ns/o", .mount_path = "/out"}};
+  job.spec.pod_template =
+      std::make_shared<const nlohmann::json>(nlohmann::json::parse(R"({"spec":{"volumes":[{"name":"v"}],"containers":[
+      {"name":"main"},{"name":"side","volumeMounts":[{"name":"v","mountPath":"/out"}]}]}})"));
+  const nlohmann::json spec = JobManifest(job, {})["spec"]["template"]["spec"];
+  EXPECT_EQ(spec["volumes"].size(), 2u);
+  EXPECT_EQ(spec["volumes"][1]["csi"]["volumeAttributes"]["uri"], "hdfs://ns/o");
+  EXPECT_EQ(spec["containers"][0]["volumeMounts"][0]["mountPath"], "/out");
+  EXPECT_EQ(spec["containers"][1]["volumeMounts"].size(), 1u);
+  job.spec.checkpoints.clear();
+  EXPECT_FALSE(JobManifest(job, {})["spec"]["template"]["spec"]["containers"][0].contains("volumeMounts"));
 }
 
 TEST(PlanTrainingJob, MakesTheSameAgainWhenTheCacheDoesNotShowItYet) {

@@ -142,6 +142,29 @@ TEST(MomentsOf, IgnoreMarkersFromBeforeThePod) {
   EXPECT_EQ(moments.end(StageName::kCheckpoint)->best, AtMs(4500));
 }
 
+TEST(MomentsOf, TakeTheReadingOfAllMountsTogether) {
+  WorkerInput worker = FullWorker();
+  api::PodMount models, data, written, stale;
+  models.first_read_at = AtMs(3000);
+  models.last_read_at = AtMs(3700);
+  data.first_read_at = AtMs(3200);
+  data.last_read_at = AtMs(4000);
+  written.written_bytes = 5;
+  stale.first_read_at = stale.last_read_at = AtMs(-100'000);
+  worker.mounts = {models, data, written, stale};
+  const WorkerMoments moments = MomentsOf(worker, Start(), nullptr);
+  EXPECT_EQ(moments.checkpoint_time, Duration(std::chrono::milliseconds(1000)));
+  EXPECT_FALSE(moments.end(StageName::kCheckpoint));
+
+  // The agent forgets a pod that has ended; the run does not.
+  api::WorkerTimes reported{0, "pod", "n1", {}};
+  for (const StageSpan& span : ComputeStages(moments)) reported.stages.push_back({span.stage, span.begin, span.end});
+  worker.mounts.clear();
+  EXPECT_EQ(MomentsOf(worker, Start(), &reported).checkpoint_time, moments.checkpoint_time);
+  worker.mounts = {written};
+  EXPECT_FALSE(MomentsOf(worker, Start(), nullptr).checkpoint_time);
+}
+
 TEST(MomentsOf, KeepWhatWasReportedWhenEventsHaveExpired) {
   const auto before = ComputeStages(MomentsOf(FullWorker(), Start(), nullptr));
   api::WorkerTimes reported{0, "pod", "n1", {}};
