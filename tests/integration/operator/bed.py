@@ -5,6 +5,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -17,6 +18,12 @@ PYTHON = "registry.test:5000/python:1"
 BUSYBOX = "registry.test:5000/busybox:1"
 
 CHECKS = []
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("", 0))
+        return s.getsockname()[1]
 
 
 class Failure(Exception):
@@ -155,6 +162,7 @@ class Context:
     def __init__(self, ns):
         self.ns = ns
         self.operators = []
+        self.hooks = []  # names of webhook configurations and of the Secrets with their certificates
 
     def set_up(self):
         apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.ns}})
@@ -171,6 +179,23 @@ class Context:
         wait_for(f"operator {name} leads", operator.is_leading, timeout)
         return operator
 
+    def start_hooked(self, name="w"):
+        """A leading operator whose webhook the API server calls for the pods of this namespace."""
+        address, port = os.environ["PACELINE_TESTBED_MACHINE_IP"], free_port()
+        hook = f"paceline-{self.ns}"
+        self.hooks.append(hook)
+        apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": hook, "namespace": SYSTEM}, "type": "Opaque"})
+        apply({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {"name": hook}, "webhooks": [{
+            "name": "pods.paceline.dev", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore", "timeoutSeconds": 5,
+            "reinvocationPolicy": "IfNeeded", "clientConfig": {"url": f"https://{address}:{port}/mutate-pods"},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.ns}},
+            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "scope": "Namespaced"}]}]})
+        operator = self.start_leading(name, f"--webhook-port={port}", f"--webhook-secret={hook}", f"--webhook-configurations={hook}",
+                                      f"--webhook-ip-addresses={address}", webhook=True)
+        wait_for("the webhook is served", lambda: operator.has_logged('"webhook served"'), 60)
+        wait_for("the API server trusts it", lambda: get("mutatingwebhookconfiguration", hook)["webhooks"][0]["clientConfig"].get("caBundle"))
+        return operator
+
     def describe(self):
         text = []
         for operator in self.operators:
@@ -181,6 +206,9 @@ class Context:
     def tear_down(self):
         for operator in self.operators:
             operator.close()
+        for hook in self.hooks:
+            kubectl("delete", "mutatingwebhookconfiguration", hook, "--ignore-not-found")
+            kubectl("delete", "secret", "-n", SYSTEM, hook, "--ignore-not-found")
         kubectl("delete", "namespace", self.ns, "--wait=false", ok=False)
 
     # A TrainingJob whose workers meet over TCP through MASTER_ADDR, then end; no image but Python.

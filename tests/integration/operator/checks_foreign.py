@@ -1,10 +1,8 @@
 """Jobs of other kinds with the annotation, and the pod webhook."""
 import base64
 import json
-import os
-import socket
 
-from bed import (MEET, PYTHON, SYSTEM, apply, check, condition, create, expect, get, items, kubectl, patch_status, phase, wait_for)
+from bed import (MEET, PYTHON, SYSTEM, check, condition, create, expect, get, items, kubectl, patch_status, phase, wait_for)
 from checks_jobs import expect_stages_add_up
 
 ENABLED = {"paceline.dev/enabled": "true"}
@@ -102,50 +100,30 @@ def bad_annotations_are_told_and_the_job_runs(bed):
     expect("runs without" in notes, notes)
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("", 0))
-        return s.getsockname()[1]
-
-
 @check
 def the_webhook_names_the_run_on_the_pods(bed):
-    address, port = os.environ["PACELINE_TESTBED_MACHINE_IP"], free_port()
-    name = f"paceline-{bed.ns}"
-    apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": SYSTEM}, "type": "Opaque"})
-    apply({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {"name": name}, "webhooks": [{
-        "name": "pods.paceline.dev", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore", "timeoutSeconds": 5,
-        "reinvocationPolicy": "IfNeeded", "clientConfig": {"url": f"https://{address}:{port}/mutate-pods"},
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": bed.ns}},
-        "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "scope": "Namespaced"}]}]})
-    try:
-        operator = bed.start_leading("w", f"--webhook-port={port}", f"--webhook-secret={name}", f"--webhook-configurations={name}",
-                                     f"--webhook-ip-addresses={address}", webhook=True)
-        wait_for("the webhook is served", lambda: operator.has_logged('"webhook served"'), 60)
-        wait_for("the API server trusts it", lambda: get("mutatingwebhookconfiguration", name)["webhooks"][0]["clientConfig"].get("caBundle"))
-        expect(base64.b64decode(get("secret", name, SYSTEM)["data"]["tls.crt"]).startswith(b"-----BEGIN CERT"), "no certificate in the Secret")
-        script = 'import os; assert os.environ["PACELINE_JOB_KIND"] == "Job" and os.environ["PACELINE_RUN"] and os.environ["PACELINE_NODE"]'
+    bed.start_hooked()
+    name = bed.hooks[0]
+    expect(base64.b64decode(get("secret", name, SYSTEM)["data"]["tls.crt"]).startswith(b"-----BEGIN CERT"), "no certificate in the Secret")
+    script = 'import os; assert os.environ["PACELINE_JOB_KIND"] == "Job" and os.environ["PACELINE_RUN"] and os.environ["PACELINE_NODE"]'
 
-        def labelled():
-            """A pod made before the API server has noticed the CA is admitted unchanged: try anew."""
-            kubectl("delete", "job", "hooked", "-n", bed.ns, "--ignore-not-found", "--cascade=foreground")
-            job = indexed_job(bed.ns, "hooked", ENABLED, script)
-            pods = wait_for("pods", lambda: (lambda p: p if len(p) == 2 else None)(items("pods", bed.ns, "job-name=hooked")))
-            return (job, pods) if all("paceline.dev/run" in p["metadata"]["labels"] for p in pods) else None
-        job, pods = wait_for("labelled pods", labelled, 60)
-        run = bed.wait_run(job["metadata"]["uid"], "Succeeded", timeout=120)
-        for pod in pods:
-            labels = pod["metadata"]["labels"]
-            expect(labels["paceline.dev/run"] == run["metadata"]["name"], f"{labels} against run {run['metadata']['name']}")
-            expect(labels["paceline.dev/rank"] == labels["batch.kubernetes.io/job-completion-index"], str(labels))
-            # No node has an agent here: a volume would let the pods hang.
-            expect(pod["metadata"]["annotations"]["paceline.dev/injected"] == "identity", str(pod["metadata"]["annotations"]))
-            expect("paceline-stage" not in [v["name"] for v in pod["spec"]["volumes"]], "a stage volume without an agent")
-        bed.training_job("own", script=MEET)
-        bed.wait_phase("own", "Complete", 120)
-        plain = indexed_job(bed.ns, "untouched", {}, "pass")
-        pod = wait_for("its pod", lambda: (items("pods", bed.ns, "job-name=untouched") or [None])[0])
-        expect("paceline.dev/run" not in pod["metadata"]["labels"], json.dumps(plain["metadata"]))
-    finally:
-        kubectl("delete", "mutatingwebhookconfiguration", name, "--ignore-not-found")
-        kubectl("delete", "secret", "-n", SYSTEM, name, "--ignore-not-found")
+    def labelled():
+        """A pod made before the API server has noticed the CA is admitted unchanged: try anew."""
+        kubectl("delete", "job", "hooked", "-n", bed.ns, "--ignore-not-found", "--cascade=foreground")
+        job = indexed_job(bed.ns, "hooked", ENABLED, script)
+        pods = wait_for("pods", lambda: (lambda p: p if len(p) == 2 else None)(items("pods", bed.ns, "job-name=hooked")))
+        return (job, pods) if all("paceline.dev/run" in p["metadata"]["labels"] for p in pods) else None
+    job, pods = wait_for("labelled pods", labelled, 60)
+    run = bed.wait_run(job["metadata"]["uid"], "Succeeded", timeout=120)
+    for pod in pods:
+        labels = pod["metadata"]["labels"]
+        expect(labels["paceline.dev/run"] == run["metadata"]["name"], f"{labels} against run {run['metadata']['name']}")
+        expect(labels["paceline.dev/rank"] == labels["batch.kubernetes.io/job-completion-index"], str(labels))
+        # No node has an agent here: a volume would let the pods hang.
+        expect(pod["metadata"]["annotations"]["paceline.dev/injected"] == "identity", str(pod["metadata"]["annotations"]))
+        expect("paceline-stage" not in [v["name"] for v in pod["spec"]["volumes"]], "a stage volume without an agent")
+    bed.training_job("own", script=MEET)
+    bed.wait_phase("own", "Complete", 120)
+    plain = indexed_job(bed.ns, "untouched", {}, "pass")
+    pod = wait_for("its pod", lambda: (items("pods", bed.ns, "job-name=untouched") or [None])[0])
+    expect("paceline.dev/run" not in pod["metadata"]["labels"], json.dumps(plain["metadata"]))

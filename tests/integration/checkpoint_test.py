@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""Checkpoints on a real HDFS in a real Kubernetes: scripts/testbed up kubernetes hdfs, at least two nodes.
+
+  eval "$(scripts/testbed env)"; tests/integration/checkpoint_test.py
+
+Agent, holder and operator run as processes, on the nodes n1 and n2 and here. A TrainingJob of two workers writes a
+checkpoint while the agent of one node is killed and that of the other is restarted; the job goes; a second one reads the
+checkpoint, and so does an annotated Job. Nothing is lost, and the run shows the stage Checkpoint. Ends with "N passed, N failed, N skipped". Without
+KUBECONFIG or HDFS_URI all is skipped.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "operator"))
+import bed  # noqa: E402
+from checks_foreign import ENABLED, indexed_job  # noqa: E402
+
+TESTBED = os.path.join(bed.ROOT, "scripts", "testbed")
+PROGRAMS = os.path.dirname(bed.PROGRAM)
+NODES = ("n1", "n2")
+MEGABYTES = 48
+
+WRITE = f"""
+import hashlib, os, sys, time
+rank = os.environ["RANK"]
+digest = hashlib.sha256()
+with open(f"/checkpoints/rank-{{rank}}.tmp", "wb") as file:
+    for piece in range({MEGABYTES}):
+        data = hashlib.sha256(f"{{rank}}-{{piece}}".encode()).digest() * 32768
+        digest.update(data)
+        file.write(data)
+        if piece % 8 == 7:
+            file.flush()
+            os.fsync(file.fileno())
+            print("wrote", piece + 1, flush=True)
+        time.sleep(0.15)
+os.rename(f"/checkpoints/rank-{{rank}}.tmp", f"/checkpoints/rank-{{rank}}")
+print("sha256", digest.hexdigest(), flush=True)
+"""
+READ = """
+import hashlib, os, time
+rank = os.environ["RANK"]
+digest = hashlib.sha256()
+with open(f"/checkpoints/rank-{rank}", "rb") as file:
+    while data := file.read(1 << 20):
+        digest.update(data)
+print("sha256", digest.hexdigest(), flush=True)
+try:
+    open("/checkpoints/new", "wb")
+except OSError as error:
+    print("refused:", error.strerror, flush=True)
+time.sleep(600)
+"""
+
+
+class NodeProcess:
+    """A program on one node, started through scripts/testbed exec; its log quotes itself in failures."""
+
+    def __init__(self, node, name, command):
+        self.node, self.name, self.command = node, name, command
+        self.pid_file = f"/run/paceline-test-{name}.pid"
+        self.log = os.path.join(FOLDER.name, f"{node}-{name}.log")
+        self.process = None
+
+    def start(self):
+        with open(self.log, "a", encoding="utf-8") as log:
+            script = f"echo $$ > {self.pid_file}; exec {self.command}"
+            self.process = subprocess.Popen([TESTBED, "exec", self.node, "--", "sh", "-c", script], stdout=log, stderr=log,
+                                            stdin=subprocess.DEVNULL)
+
+    def end(self, signal, timeout=60):
+        if self.process is None:
+            return
+        bed.run(TESTBED, "exec", self.node, "--", "sh", "-c", f"kill -{signal} $(cat {self.pid_file})", ok=False)
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise bed.Failure(f"{self.name} on {self.node} did not end") from None
+        self.process = None
+
+    def tail(self):
+        if not os.path.exists(self.log):
+            return ""
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            return f"--- {self.node} {self.name}\n" + "".join(file.readlines()[-12:])
+
+
+def in_node(node, *command):
+    return bed.run(TESTBED, "exec", node, "--", *command, ok=False)[1]
+
+
+def processes():
+    holders = [NodeProcess(node, "holder", " ".join((
+        f"{PROGRAMS}/paceline-holder", "--programs", f"{PROGRAMS}/paceline-hdfs-mount", "--stop-mounts", "yes")))
+        for node in NODES]
+    agents = [NodeProcess(node, "agent", " ".join((
+        f"{PROGRAMS}/paceline-agent", "--node-name", node, "--kubeconfig", os.environ["KUBECONFIG"],
+        "--metrics-port", "19464", "--stage-period", "500ms", "--clean-up-period", "5s", "--hdfs-memory-limit", "64Mi")))
+        for node in NODES]
+    return holders, agents
+
+
+def is_ready(node):
+    return "ok" in in_node(node, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://127.0.0.1:19464/readyz").replace("200", "ok")
+
+
+def job(context, name, script, read_only=False):
+    spread = [{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+               "labelSelector": {"matchLabels": {"paceline.dev/job": name}}}]
+    container = {"name": "main", "image": bed.PYTHON, "command": ["python3", "-u", "-c", script],
+                 "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}}}
+    return bed.create({
+        "apiVersion": "paceline.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": name, "namespace": context.ns},
+        "spec": {"workers": 2,
+                 "checkpoints": [{"name": "model", "uri": f"{os.environ['HDFS_URI']}/{context.ns}", "mountPath": "/checkpoints",
+                                  "readOnly": read_only}],
+                 "template": {"metadata": {"labels": {"paceline.dev/job": name}},
+                              "spec": {"terminationGracePeriodSeconds": 1, "containers": [container],
+                                       "topologySpreadConstraints": spread}}}})
+
+
+def log_of(context, name, rank):
+    pods = bed.items("pods", context.ns, f"batch.kubernetes.io/job-name={name}-g0")
+    pod = next(p["metadata"]["name"] for p in pods if p["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] == str(rank))
+    return bed.kubectl("logs", pod, "-n", context.ns)
+
+
+def await_logged(context, name, text, timeout=60):
+    return [bed.wait_for(f"worker {rank} of {name} says {text}",
+                         lambda rank=rank: next((line for line in log_of(context, name, rank).splitlines() if text in line), None),
+                         timeout) for rank in (0, 1)]
+
+
+def write_through_the_agents_death(context, agents):
+    job(context, "write", WRITE)
+    await_logged(context, "write", "wrote 8")
+    agents[0].end("KILL")
+    agents[1].end("TERM")
+    await_logged(context, "write", "wrote 24")  # with no agent at all
+    for agent in agents:
+        agent.start()
+    sums = await_logged(context, "write", "sha256")
+    context.wait_phase("write", "Complete", 60)
+    uid = context.job("write")["metadata"]["uid"]
+    run = bed.wait_for("the run knows what was written", lambda: next(
+        (r for r in context.runs(uid) if r["status"].get("bytes", {}).get("checkpointWritten", 0) >= 2 * MEGABYTES << 20), None))
+    bed.expect(bed.condition(run, "CheckpointsMounted").get("status") == "True", f"{run['status']['conditions']}")
+    bed.kubectl("delete", "trainingjob", "write", "-n", context.ns, "--timeout=60s")
+    return sums
+
+
+def read_it_back(context, sums):
+    uid = job(context, "read", READ, read_only=True)["metadata"]["uid"]
+    bed.expect(await_logged(context, "read", "sha256") == sums, "other bytes came back")
+    await_logged(context, "read", "refused: Read-only file system")
+
+    def stage():
+        for run in context.runs(uid):
+            for entry in run["status"].get("stages", []):
+                if entry["name"] == "Checkpoint" and entry["workers"] == 2:
+                    return run, entry
+        return None
+
+    run, entry = bed.wait_for("the run shows the stage Checkpoint", stage, 30)
+    bed.expect(entry["source"] == "Mount" and 0 < entry["maxSeconds"] < 30 and entry["slowestNode"] in NODES, json.dumps(entry))
+    bed.expect(run["status"]["bytes"]["checkpointRead"] >= 2 * MEGABYTES << 20, json.dumps(run["status"]["bytes"]))
+    print(f"        {MEGABYTES} MiB for each worker, read in {entry['minSeconds']:.2f} to {entry['maxSeconds']:.2f} s", flush=True)
+    bed.kubectl("delete", "trainingjob", "read", "-n", context.ns, "--timeout=60s")
+
+
+def read_by_annotation(context, sums):
+    wanted = [{"name": "model", "uri": f"{os.environ['HDFS_URI']}/{context.ns}", "mountPath": "/checkpoints", "readOnly": True}]
+    indexed_job(context.ns, "annotated-g0", {**ENABLED, "paceline.dev/checkpoints": json.dumps(wanted)},
+                READ.replace('os.environ["RANK"]', 'os.environ["JOB_COMPLETION_INDEX"]'))
+    bed.expect(await_logged(context, "annotated", "sha256") == sums, "other bytes came back to the annotated job")
+    bed.kubectl("delete", "job", "annotated-g0", "-n", context.ns, "--timeout=60s", "--cascade=foreground")
+
+
+def nothing_is_left():
+    for node in NODES:
+        bed.wait_for(f"no mount is left on {node}", lambda node=node: "paceline-hdfs" not in in_node(node, "cat", "/proc/self/mounts"), 30)
+        held = in_node(node, f"{PROGRAMS}/paceline-holder", "list")
+        bed.expect('"mounts":[]' in held, f"{node}: {held}")
+
+
+def check(context):
+    holders, agents = processes()
+    try:
+        for process in holders + agents:
+            process.start()
+        bed.run(TESTBED, "hdfs", "dfs", "-mkdir", "-p", f"/{context.ns}")
+        for node in NODES:
+            bed.wait_for(f"the agent of {node} is ready", lambda node=node: is_ready(node))
+        context.start_hooked()
+        sums = write_through_the_agents_death(context, agents)
+        for node in NODES:
+            bed.wait_for(f"the agent of {node} is ready again", lambda node=node: is_ready(node))
+        read_it_back(context, sums)
+        read_by_annotation(context, sums)
+        nothing_is_left()
+    except bed.Failure as error:
+        raise bed.Failure(str(error) + "\n" + "\n".join(p.tail() for p in holders + agents)) from error
+    finally:
+        bed.kubectl("delete", "trainingjobs,jobs", "--all", "-n", context.ns, "--wait=false", ok=False)
+        bed.wait_for("the pods are gone", lambda: not bed.items("pods", context.ns), 60)
+        for process in agents + holders:
+            process.end("TERM")
+        bed.run(TESTBED, "hdfs", "dfs", "-rm", "-r", "-skipTrash", f"/{context.ns}", ok=False)
+
+
+def install():
+    crdgen = os.path.join(PROGRAMS, "paceline-crdgen")
+    bed.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=bed.run(crdgen, "print"))
+    bed.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    bed.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": bed.SYSTEM}})
+    bed.kubectl("delete", "lease", "-n", bed.SYSTEM, "paceline-operator", "--ignore-not-found")
+    bed.apply({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "csi.paceline.dev"},
+               "spec": {"attachRequired": False, "podInfoOnMount": True, "requiresRepublish": True, "fsGroupPolicy": "None",
+                        "volumeLifecycleModes": ["Ephemeral", "Persistent"]}})
+
+
+def main():
+    global FOLDER
+    if not os.environ.get("KUBECONFIG") or not os.environ.get("HDFS_URI"):
+        print("skipped: no KUBECONFIG or no HDFS_URI; start scripts/testbed up kubernetes hdfs and eval its env")
+        print("0 passed, 0 failed, 1 skipped")
+        return 0
+    FOLDER = tempfile.TemporaryDirectory(prefix="paceline-checkpoint-")
+    install()
+    started = time.monotonic()
+    context = bed.Context(f"ckpt-{int(time.time()) % 100000}")
+    try:
+        context.set_up()
+        check(context)
+        print(f"ok      checkpoints_outlive_the_agent ({time.monotonic() - started:.1f} s)", flush=True)
+    except (bed.Failure, subprocess.TimeoutExpired) as error:
+        print(f"FAILED  checkpoints_outlive_the_agent: {error}\n{context.describe()}", flush=True)
+        print("0 passed, 1 failed, 0 skipped")
+        return 1
+    finally:
+        context.tear_down()
+        bed.kubectl("delete", "csidriver", "csi.paceline.dev", "--ignore-not-found")
+        FOLDER.cleanup()
+    print("1 passed, 0 failed, 0 skipped")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
