@@ -14,8 +14,8 @@ namespace paceline::analysis {
 
 namespace {
 
-constexpr double kAllStarve = 0.5;  // confidence where other proxy threads have little processor time too
-constexpr size_t kMaxDepth = 64;    // communicators in one chain; jobs have a handful
+constexpr double kStandsOut = 3;  // times the share of the next
+constexpr size_t kMaxDepth = 64;  // communicators in one chain; jobs have a handful
 
 std::string JoinRanks(const std::vector<const ProcessView*>& processes) {
   std::string text;
@@ -80,8 +80,9 @@ class Walk {
 
   // Why the operation that `member` of `comm` is stuck in does not end.
   Verdict Follow(const CommNode& comm, const Member& member);
-  // A rank whose proxy thread gets too little processor time, and much less than the others'.
-  std::optional<Verdict> JudgeStarved(const CommNode& comm) const;
+  // A rank whose proxy thread lacks a processor for at least `share` of the time, and for much longer than the others':
+  // where all lack it the node is busy, and that alone stops nobody.
+  std::optional<Verdict> JudgeStarved(const CommNode& comm, double share) const;
 
  private:
   // Where a rank is that others wait for in `comm`.
@@ -255,9 +256,9 @@ Verdict Walk::FollowP2p(const CommNode& comm, const Member& member, const CallVi
   return FollowAbsent(comm, peer->second, waiting, 0.65);
 }
 
-std::optional<Verdict> Walk::JudgeStarved(const CommNode& comm) const {
+std::optional<Verdict> Walk::JudgeStarved(const CommNode& comm, double least) const {
   const ProcessView* worst = nullptr;
-  double worst_share = graph_.options().starved_share;
+  double worst_share = least;
   double others = 0;
   for (const auto& [rank, member] : comm.members) {
     if (!member.process->proxy_thread) continue;
@@ -270,11 +271,11 @@ std::optional<Verdict> Walk::JudgeStarved(const CommNode& comm) const {
     worst = member.process;
     worst_share = share;
   }
-  if (worst == nullptr) return std::nullopt;
+  if (worst == nullptr || others * kStandsOut > worst_share) return std::nullopt;
   Verdict verdict;
   verdict.category = Category::kProxyStarved;
   verdict.cause = fmt::format("the proxy thread of {} gets too little processor time", RankName(*worst));
-  verdict.confidence = others > worst_share / 2 ? kAllStarve : 0.85;
+  verdict.confidence = 0.85;
   SetCulprits(verdict, {worst});
   verdict.evidence = {{"ready to run on no processor", worst->proxy_thread->waiting, "of the time", {}},
                       {"throttled by its cgroup", worst->proxy_thread->throttled, "of the time", {}},
@@ -302,7 +303,7 @@ Verdict Walk::FromFinding(const CommNode& comm, const std::vector<Finding>& winn
 }
 
 Verdict Walk::JudgeEdges(const CommNode& comm, const std::vector<std::pair<const Member*, const CallView*>>& stuck) {
-  if (std::optional<Verdict> starved = JudgeStarved(comm)) return *starved;
+  if (std::optional<Verdict> starved = JudgeStarved(comm, graph_.options().stopped_share)) return *starved;
   using Key = std::tuple<Category, const ProcessView*, const ProcessView*>;
   std::map<Key, std::vector<Finding>> groups;
   double total = 0;
@@ -388,9 +389,9 @@ Verdict JudgeMoving(const CommGraph& graph) {
       return std::any_of(member.process->calls.begin(), member.process->calls.end(),
                          [&](const CallView& call) { return call.comm == member.comm && call.open_proxies > 0; });
     });
-    std::optional<Verdict> starved = is_busy ? Walk(graph).JudgeStarved(comm) : std::nullopt;
-    // Where all have to wait nobody is the cause.
-    if (!starved || starved->confidence <= kAllStarve) continue;
+    std::optional<Verdict> starved =
+        is_busy ? Walk(graph).JudgeStarved(comm, graph.options().starved_share) : std::nullopt;
+    if (!starved) continue;
     starved->confidence *= 0.8;
     return *starved;
   }

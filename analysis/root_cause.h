@@ -17,8 +17,10 @@ namespace paceline::analysis {
 struct DiagnoseOptions {
   // What has changed within this time is taken to go on.
   Duration still = std::chrono::seconds(1);
-  // A proxy thread that waits, or is throttled, for more than this share of the time is starved.
+  // A proxy thread that waits for a processor, or is throttled, for this share of the time is slow; for the other, it
+  // stands still.
   double starved_share = 0.5;
+  double stopped_share = 0.85;
 };
 
 // kNone: nothing stands still that should go on (all ranks at one place, as in a checkpoint pause, or all moving).

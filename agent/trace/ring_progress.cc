@@ -1,0 +1,84 @@
+#include "agent/trace/ring_progress.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "analysis/usual_duration.h"
+
+namespace paceline::agent {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr uint32_t kColl = 2, kP2p = 4;
+// Between the first and the last network operation of a call nothing may be open for a moment.
+constexpr Duration kSettled = 100ms;
+// A call that has no network operation by then will have none.
+constexpr Duration kWithout = 2s;
+constexpr size_t kRecordBody = 12;  // offset of what a record copies from its entry
+
+EndedOperation Describe(const RingCall& call, const RingComm& comm, const RingTime& time, const NameLookup& name) {
+  EndedOperation ended;
+  ended.comm = comm.comm_id;
+  ended.comm_name = comm.name;
+  ended.rank = comm.rank;
+  ended.is_collective = call.kind == kColl;
+  ended.index = call.index;
+  ended.func = name(call.func);
+  ended.bytes = call.count * analysis::DatatypeBytes(name(call.datatype));
+  ended.duration = time.Since(call.start) - time.Since(call.last);
+  return ended;
+}
+
+}  // namespace
+
+std::vector<EndedOperation> RingProgress::TakeEnded(const ring::Tables& tables, const RingTime& time, WallTime now,
+                                                    const NameLookup& name) {
+  std::map<uint32_t, std::vector<const RingCall*>> calls;
+  for (const auto& entry : tables.calls) {
+    const bool is_operation = entry.value.kind == kColl || entry.value.kind == kP2p;
+    if (!entry.is_torn && is_operation) calls[entry.value.comm].push_back(&entry.value);
+  }
+  std::vector<EndedOperation> ended;
+  for (const auto& comm : tables.comms) {
+    const auto found = calls.find(comm.index);
+    if (comm.is_torn || found == calls.end()) continue;
+    std::sort(found->second.begin(), found->second.end(),
+              [](const RingCall* a, const RingCall* b) { return a->index < b->index; });
+    uint64_t& next = next_[{comm.index, comm.value.generation}];
+    for (const RingCall* call : found->second) {
+      if (call->index < next) continue;
+      const Duration still = time.Since(call->last);
+      const bool is_open = call->state == RING_OPEN || call->open_proxies > 0;
+      if (is_open || still < kSettled || (call->proxies == 0 && still < kWithout)) break;
+      next = call->index + 1;
+      if (call->proxies == 0) continue;
+      ended.push_back(Describe(*call, comm.value, time, name));
+      ended.back().world_rank = tables.header.world_rank;
+      ended.back().start = now - time.Since(call->start);
+    }
+  }
+  return ended;
+}
+
+std::vector<analysis::LinkUse> RingProgress::LinksOf(const ring::Records& records, const ring::Tables& tables,
+                                                     const RingTime& time) {
+  std::map<uint32_t, uint64_t> ids;
+  for (const auto& comm : tables.comms) ids[comm.index] = comm.value.comm_id;
+  std::vector<analysis::LinkUse> uses;
+  for (const RingRecord& record : records.records) {
+    if (record.type != RING_RECORD_PROXY) continue;
+    RingProxy proxy{};
+    std::memcpy(reinterpret_cast<char*>(&proxy) + kRecordBody, record.body, sizeof record.body);
+    const auto id = ids.find(proxy.comm);
+    if (proxy.is_send == 0 || id == ids.end() || (proxy.flags & RING_PROXY_FOREIGN) != 0) continue;
+    const double network_ns = static_cast<double>(proxy.wait[2]) * time.ns_per_unit;
+    // A damaged sum must not overflow: no operation takes a year.
+    const Duration network(static_cast<int64_t>(std::min(network_ns, 3e16)));
+    uses.push_back({id->second, proxy.rank, proxy.peer, proxy.bytes, network});
+  }
+  return uses;
+}
+
+}  // namespace paceline::agent

@@ -1,0 +1,181 @@
+#include "agent/trace/ring_view.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "agent/trace/ring_progress.h"
+
+namespace paceline::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr uint64_t kMs = 1'000'000;  // of the ring's time, which is in nanoseconds here
+constexpr uint64_t kNow = 100'000 * kMs;
+
+std::string Name(uint16_t index) { return index == 1 ? "AllReduce" : index == 2 ? "ncclFloat32" : ""; }
+
+ring::Tables OneComm() {
+  ring::Tables tables;
+  tables.header.world_rank = 5;
+  std::strcpy(tables.header.run, "run-1");
+  ring::Entry<RingComm> comm;
+  comm.index = 3;
+  comm.value.state = RING_OPEN;
+  comm.value.generation = 1;
+  comm.value.comm_id = 77;
+  comm.value.rank = 2;
+  comm.value.nranks = 4;
+  std::strcpy(comm.value.name, "dp");
+  tables.comms.push_back(comm);
+  return tables;
+}
+
+RingCall& AddCall(ring::Tables& tables, uint64_t index, uint64_t start_ms_ago, uint64_t last_ms_ago) {
+  ring::Entry<RingCall> entry;
+  entry.index = static_cast<uint32_t>(tables.calls.size()) + 10;
+  RingCall& call = entry.value;
+  call.state = RING_STOPPED;
+  call.kind = 2;
+  call.comm = 3;
+  call.index = index;
+  call.count = 1000;
+  call.func = 1;
+  call.datatype = 2;
+  call.proxies = 4;
+  call.start = kNow - start_ms_ago * kMs;
+  call.last = kNow - last_ms_ago * kMs;
+  tables.calls.push_back(entry);
+  return tables.calls.back().value;
+}
+
+TEST(RingTime, TurnsTicksIntoLengths) {
+  RingHeader header{};
+  header.clock = RING_CLOCK_TSC;
+  header.epoch_time = 1000;
+  header.epoch_monotonic_ns = 50'000;
+  const RingTime time = RingTimeOf(header, 4000, TimePoint(51'000ns));
+  EXPECT_EQ(time.Since(1000), 1000ns);  // three ticks a nanosecond
+  EXPECT_EQ(time.Since(9000), 0ns);
+  header.clock = RING_CLOCK_MONOTONIC;
+  EXPECT_EQ(RingTimeOf(header, 4000, TimePoint(51'000ns)).Since(50'000), 1000ns);
+  // A header that lies gives no infinite rate.
+  header.clock = RING_CLOCK_TSC;
+  header.epoch_time = 4000;
+  EXPECT_EQ(RingTimeOf(header, 4000, TimePoint(51'000ns)).Since(3000), 1000ns);
+}
+
+TEST(RingView, ShowsWhatGoesOnAndTheLastThatEnded) {
+  ring::Tables tables = OneComm();
+  for (uint64_t i = 0; i < 40; i++) AddCall(tables, i, 2000 - i, 1000 - i);
+  AddCall(tables, 40, 500, 10).open_proxies = 1;
+  tables.calls.push_back(tables.calls.back());
+  tables.calls.back().is_torn = true;
+  ring::Entry<RingProxy> proxy;
+  proxy.value.state = RING_OPEN;
+  proxy.value.comm = 3;
+  proxy.value.call = (uint64_t{2} << 60) | 50;  // the handle of the call at index 50
+  proxy.value.channel = 1;
+  proxy.value.is_send = 1;
+  proxy.value.peer = 3;
+  proxy.value.steps = 6;
+  proxy.value.posted = 5;
+  proxy.value.last = kNow - 10 * kMs;
+  tables.proxies.push_back(proxy);
+  proxy.value.flags = RING_PROXY_FOREIGN;
+  tables.proxies.push_back(proxy);
+  proxy.value.flags = 0;
+  proxy.value.state = RING_STOPPED;
+  tables.proxies.push_back(proxy);
+
+  const analysis::ProcessView view = ViewOf(tables, {kNow, 1}, Name);
+  EXPECT_EQ(view.run, "run-1");
+  EXPECT_EQ(view.world_rank, 5);
+  ASSERT_EQ(view.calls.size(), 17u);
+  EXPECT_EQ(view.calls[0].index, 40u);
+  EXPECT_EQ(view.calls[0].func, "AllReduce");
+  EXPECT_EQ(view.calls[0].age, 500ms);
+  EXPECT_EQ(view.calls[0].still, 10ms);
+  EXPECT_EQ(view.calls[16].index, 24u);
+  ASSERT_EQ(view.proxies.size(), 1u);
+  EXPECT_EQ(view.proxies[0].comm, 0);
+  EXPECT_EQ(view.proxies[0].call, 0);
+  EXPECT_EQ(view.proxies[0].posted, 5u);
+  EXPECT_EQ(view.proxies[0].still, 10ms);
+  EXPECT_FALSE(HasClosedAll(tables));
+  tables.comms[0].value.state = RING_STOPPED;
+  EXPECT_TRUE(HasClosedAll(tables));
+}
+
+TEST(RingProgress, GivesEachOperationOnceAndInOrder) {
+  ring::Tables tables = OneComm();
+  AddCall(tables, 1, 800, 600);
+  AddCall(tables, 0, 1000, 900);
+  AddCall(tables, 2, 700, 500).open_proxies = 1;
+  AddCall(tables, 3, 700, 400);
+  RingProgress progress;
+  const WallTime wall{std::chrono::hours(500000)};
+  auto ended = progress.TakeEnded(tables, {kNow, 1}, wall, Name);
+  ASSERT_EQ(ended.size(), 2u);  // the third goes on, and the fourth stands behind it
+  EXPECT_EQ(ended[0].index, 0u);
+  EXPECT_EQ(ended[0].duration, 100ms);
+  EXPECT_EQ(ended[0].start, wall - 1000ms);
+  EXPECT_EQ(ended[1].duration, 200ms);
+  EXPECT_EQ(ended[1].bytes, 4000u);
+  EXPECT_EQ(ended[1].world_rank, 5);
+  EXPECT_TRUE(progress.TakeEnded(tables, {kNow, 1}, wall, Name).empty());
+  tables.calls[2].value.open_proxies = 0;
+  tables.calls[2].value.last = kNow - 50 * kMs;  // a moment ago: more of it may come
+  EXPECT_TRUE(progress.TakeEnded(tables, {kNow, 1}, wall, Name).empty());
+  ended = progress.TakeEnded(tables, {kNow + 100 * kMs, 1}, wall, Name);
+  ASSERT_EQ(ended.size(), 2u);
+  EXPECT_EQ(ended[1].index, 3u);
+}
+
+TEST(RingProgress, PassesOverCallsWithoutNetworkOperations) {
+  ring::Tables tables = OneComm();
+  AddCall(tables, 0, 3000, 3000).proxies = 0;
+  AddCall(tables, 1, 2500, 2400);
+  RingProgress progress;
+  const auto ended = progress.TakeEnded(tables, {kNow, 1}, WallTime(1h), Name);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].index, 1u);
+}
+
+TEST(RingProgress, TakesTheTimeOfSendsWithTheNetwork) {
+  RingProxy proxy{};
+  proxy.comm = 3;
+  proxy.is_send = 1;
+  proxy.rank = 2;
+  proxy.peer = 3;
+  proxy.bytes = 5000;
+  proxy.wait[2] = 4 * kMs;
+  ring::Records records;
+  auto add = [&](uint32_t type) {
+    RingRecord record{};
+    record.type = type;
+    std::memcpy(record.body, reinterpret_cast<const char*>(&proxy) + 12, sizeof record.body);
+    records.records.push_back(record);
+  };
+  add(RING_RECORD_PROXY);
+  add(RING_RECORD_CALL);
+  proxy.is_send = 0;
+  add(RING_RECORD_PROXY);
+  proxy.is_send = 1;
+  proxy.comm = 9;
+  add(RING_RECORD_PROXY);
+  proxy.comm = 3;
+  proxy.wait[2] = UINT64_MAX;
+  add(RING_RECORD_PROXY);
+  const auto uses = RingProgress::LinksOf(records, OneComm(), {kNow, 1000});
+  ASSERT_EQ(uses.size(), 2u);
+  EXPECT_EQ(uses[0].comm, 77u);
+  EXPECT_EQ(uses[0].from, 2);
+  EXPECT_EQ(uses[0].to, 3);
+  EXPECT_EQ(uses[0].network, 4s);
+  EXPECT_GT(uses[1].network, 0s);
+}
+
+}  // namespace
+}  // namespace paceline::agent
