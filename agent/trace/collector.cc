@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "analysis/rings/snapshot.h"
+
 namespace paceline::agent {
 
 namespace {
@@ -11,13 +13,8 @@ namespace {
 using analysis::ProcessState;
 using analysis::ProcessView;
 
-constexpr int kDepth = 3;  // folders below the one that is given
 constexpr size_t kRecordsPerLook = 8192;
 constexpr size_t kMaxSeries = 250;
-
-bool IsRingName(const std::string& name) {
-  return name.rfind("nccl-", 0) == 0 && name.size() > 5 && name.ends_with(".ring");
-}
 
 MetricOptions Metric(const char* name, const char* help, std::vector<std::string> labels) {
   return {name, help, std::move(labels), kMaxSeries};
@@ -99,25 +96,13 @@ void Collector::OpenRingAt(const std::string& path) {
   rings_[path] = std::move(ring);
 }
 
-void Collector::ScanFolder(const std::string& folder, int depth) {
-  const Result<std::vector<std::string>> names = files_.List(folder);
-  if (!names.ok()) return;  // gone again, or not there yet
-  for (const std::string& name : *names) {
-    const std::string path = folder + "/" + name;
-    if (rings_.count(path) != 0) continue;
-    // Pods write here: links are not followed.
-    const Result<FileInfo> info = files_.StatLink(path);
-    if (!info.ok()) continue;
-    if (info->type == FileInfo::Type::kFile && IsRingName(name)) OpenRingAt(path);
-    if (info->type == FileInfo::Type::kDirectory && depth > 0) ScanFolder(path, depth - 1);
-  }
-}
-
 void Collector::Scan() {
   const TimePoint now = clock_.Now();
   if (now < next_scan_) return;
   next_scan_ = now + options_.scan_period;
-  ScanFolder(options_.folder, kDepth);
+  for (const std::string& path : analysis::FindRings(files_, options_.folder)) {
+    if (rings_.count(path) == 0) OpenRingAt(path);
+  }
 }
 
 void Collector::SetState(OpenRing& ring, const ring::Tables& tables, ProcessView& view) {
@@ -135,8 +120,7 @@ void Collector::SetState(OpenRing& ring, const ring::Tables& tables, ProcessView
   }
   if (!ring.ended) {
     ring.ended = clock_.Now();
-    const bool is_planned = tables.header.off_reason == RING_FINISHED || HasClosedAll(tables);
-    ring.end_state = is_planned ? ProcessState::kFinished : ProcessState::kDead;
+    ring.end_state = analysis::EndStateOf(tables);
     probe_.Forget(view.pid);
   }
   view.state = ring.end_state;
@@ -153,9 +137,9 @@ bool Collector::LookAt(OpenRing& ring, Look& look) {
     unreadable_.With({}).Add();
     return false;  // cut short: by its pod, and of no more use
   }
-  const RingTime time = RingTimeOf(tables.header, look.ticks, look.now);
-  const NameLookup name = [&ring](uint16_t index) { return ring.reader->Name(index); };
-  ProcessView view = ViewOf(tables, time, name);
+  const analysis::RingTime time = analysis::RingTimeOf(tables.header, look.ticks, look.now);
+  const analysis::NameLookup name = [&ring](uint16_t index) { return ring.reader->Name(index); };
+  ProcessView view = analysis::ViewOf(tables, time, name);
   SetState(ring, tables, view);
   view.node = options_.node;
   if (ring.ended) view.ended_for = look.now - *ring.ended;
@@ -177,10 +161,10 @@ bool Collector::LookAt(OpenRing& ring, Look& look) {
 
 std::vector<TraceTrigger> Collector::Sample() {
   Scan();
-  Look look{ReadTicks(), clock_.Now(), clock_.WallNow(), {}, {}, {}, 0};
+  Look look{analysis::ReadTicks(), clock_.Now(), clock_.WallNow(), {}, {}, {}, 0};
   for (auto ring = rings_.begin(); ring != rings_.end();) {
     // The clocks are read beside the tables: a long sample must not make its last rings look old.
-    look.ticks = ReadTicks();
+    look.ticks = analysis::ReadTicks();
     look.now = clock_.Now();
     ring = LookAt(*ring->second, look) ? std::next(ring) : rings_.erase(ring);
   }

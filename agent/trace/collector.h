@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "agent/trace/process_probe.h"
 #include "agent/trace/run_history.h"
+#include "analysis/rings/process_probe.h"
 #include "lib/base/metrics.h"
 #include "lib/base/mutex.h"
 
@@ -57,7 +57,6 @@ class Collector {
   struct OpenRing;
   struct Look;
   void Scan();
-  void ScanFolder(const std::string& folder, int depth);
   void OpenRingAt(const std::string& path);
   // False when the ring is done with.
   bool LookAt(OpenRing& ring, Look& look);
@@ -68,7 +67,7 @@ class Collector {
   CollectorOptions options_;
   FileSystem& files_;
   const Clock& clock_;
-  ProcessProbe probe_;
+  analysis::ProcessProbe probe_;
   // Of the sampling thread.
   std::map<std::string, std::unique_ptr<OpenRing>> rings_;
   TimePoint next_scan_{};

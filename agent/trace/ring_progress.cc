@@ -18,7 +18,8 @@ constexpr Duration kSettled = 100ms;
 constexpr Duration kWithout = 2s;
 constexpr size_t kRecordBody = 12;  // offset of what a record copies from its entry
 
-EndedOperation Describe(const RingCall& call, const RingComm& comm, const RingTime& time, const NameLookup& name) {
+EndedOperation Describe(const RingCall& call, const RingComm& comm, const analysis::RingTime& time,
+                        const analysis::NameLookup& name) {
   EndedOperation ended;
   ended.comm = comm.comm_id;
   ended.comm_name = comm.name;
@@ -33,8 +34,8 @@ EndedOperation Describe(const RingCall& call, const RingComm& comm, const RingTi
 
 }  // namespace
 
-std::vector<EndedOperation> RingProgress::TakeEnded(const ring::Tables& tables, const RingTime& time, WallTime now,
-                                                    const NameLookup& name) {
+std::vector<EndedOperation> RingProgress::TakeEnded(const ring::Tables& tables, const analysis::RingTime& time,
+                                                    WallTime now, const analysis::NameLookup& name) {
   std::map<uint32_t, std::vector<const RingCall*>> calls;
   for (const auto& entry : tables.calls) {
     const bool is_operation = entry.value.kind == kColl || entry.value.kind == kP2p;
@@ -63,7 +64,7 @@ std::vector<EndedOperation> RingProgress::TakeEnded(const ring::Tables& tables, 
 }
 
 std::vector<analysis::LinkUse> RingProgress::LinksOf(const ring::Records& records, const ring::Tables& tables,
-                                                     const RingTime& time) {
+                                                     const analysis::RingTime& time) {
   std::map<uint32_t, uint64_t> ids;
   for (const auto& comm : tables.comms) ids[comm.index] = comm.value.comm_id;
   std::vector<analysis::LinkUse> uses;

@@ -6,8 +6,8 @@
 #include <map>
 #include <vector>
 
-#include "agent/trace/ring_view.h"
 #include "analysis/lateness.h"
+#include "analysis/rings/ring_view.h"
 
 namespace paceline::agent {
 
@@ -28,12 +28,12 @@ struct EndedOperation {
 class RingProgress {
  public:
   // Operations that ended and were not given before, in order for each communicator.
-  std::vector<EndedOperation> TakeEnded(const ring::Tables& tables, const RingTime& time, WallTime now,
-                                        const NameLookup& name);
+  std::vector<EndedOperation> TakeEnded(const ring::Tables& tables, const analysis::RingTime& time, WallTime now,
+                                        const analysis::NameLookup& name);
 
   // Sends among records of network operations.
   static std::vector<analysis::LinkUse> LinksOf(const ring::Records& records, const ring::Tables& tables,
-                                                const RingTime& time);
+                                                const analysis::RingTime& time);
 
  private:
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> next_;  // by index and generation of the communicator

@@ -9,7 +9,7 @@
 #include "analysis/trace_model.h"
 #include "lib/ring/reader.h"
 
-namespace paceline::agent {
+namespace paceline::analysis {
 
 // The ring's clock at the moment of a look.
 struct RingTime {
@@ -31,10 +31,9 @@ using NameLookup = std::function<std::string(uint16_t)>;
 
 // Communicators, the calls that go on and the last `kept_calls` operations of each communicator, and the network
 // operations that go on. Torn entries are left out. State, node and thread are the caller's to fill in.
-analysis::ProcessView ViewOf(const ring::Tables& tables, const RingTime& time, const NameLookup& name,
-                             size_t kept_calls = 16);
+ProcessView ViewOf(const ring::Tables& tables, const RingTime& time, const NameLookup& name, size_t kept_calls = 16);
 
-// Whether all communicators that the process opened are closed.
-bool HasClosedAll(const ring::Tables& tables);
+// How a process that has ended did so: kFinished when its ring or all its communicators are closed, else kDead.
+ProcessState EndStateOf(const ring::Tables& tables);
 
-}  // namespace paceline::agent
+}  // namespace paceline::analysis

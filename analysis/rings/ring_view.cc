@@ -1,14 +1,12 @@
-#include "agent/trace/ring_view.h"
+#include "analysis/rings/ring_view.h"
 
 #include <algorithm>
 #include <map>
 #include <vector>
 
-namespace paceline::agent {
+namespace paceline::analysis {
 
 namespace {
-
-using analysis::CallKind;
 
 // NCCL's event types, docs/formats/trace-ring.md.
 CallKind KindOf(uint32_t type) {
@@ -34,8 +32,8 @@ int32_t PlaceOf(const Places& places, uint32_t index) {
   return found == places.end() ? -1 : found->second;
 }
 
-analysis::CallView ViewOfCall(const RingCall& call, const RingTime& time, const NameLookup& name, int32_t comm) {
-  analysis::CallView view;
+CallView ViewOfCall(const RingCall& call, const RingTime& time, const NameLookup& name, int32_t comm) {
+  CallView view;
   view.kind = KindOf(call.kind);
   view.comm = comm;
   view.index = call.index;
@@ -54,8 +52,8 @@ analysis::CallView ViewOfCall(const RingCall& call, const RingTime& time, const 
   return view;
 }
 
-analysis::ProxyView ViewOfProxy(const RingProxy& proxy, const RingTime& time) {
-  analysis::ProxyView view;
+ProxyView ViewOfProxy(const RingProxy& proxy, const RingTime& time) {
+  ProxyView view;
   view.channel = proxy.channel;
   view.is_send = proxy.is_send != 0;
   view.rank = proxy.rank;
@@ -119,14 +117,14 @@ RingTime RingTimeOf(const RingHeader& header, uint64_t ticks, TimePoint monotoni
   return {ticks, rate};
 }
 
-bool HasClosedAll(const ring::Tables& tables) {
-  return std::none_of(tables.comms.begin(), tables.comms.end(),
-                      [](const auto& entry) { return entry.value.state == RING_OPEN; });
+ProcessState EndStateOf(const ring::Tables& tables) {
+  const bool has_open = std::any_of(tables.comms.begin(), tables.comms.end(),
+                                    [](const auto& entry) { return entry.value.state == RING_OPEN; });
+  return tables.header.off_reason == RING_FINISHED || !has_open ? ProcessState::kFinished : ProcessState::kDead;
 }
 
-analysis::ProcessView ViewOf(const ring::Tables& tables, const RingTime& time, const NameLookup& name,
-                             size_t kept_calls) {
-  analysis::ProcessView view;
+ProcessView ViewOf(const ring::Tables& tables, const RingTime& time, const NameLookup& name, size_t kept_calls) {
+  ProcessView view;
   view.host = tables.header.host;
   view.run = tables.header.run;
   view.world_rank = tables.header.world_rank;
@@ -148,7 +146,7 @@ analysis::ProcessView ViewOf(const ring::Tables& tables, const RingTime& time, c
   for (const auto& entry : tables.proxies) {
     const RingProxy& proxy = entry.value;
     if (entry.is_torn || proxy.state != RING_OPEN || (proxy.flags & RING_PROXY_FOREIGN) != 0) continue;
-    analysis::ProxyView seen = ViewOfProxy(proxy, time);
+    ProxyView seen = ViewOfProxy(proxy, time);
     seen.comm = PlaceOf(comms, proxy.comm);
     seen.call = PlaceOf(calls, proxy.call & 0xffffff);
     view.proxies.push_back(seen);
@@ -156,4 +154,4 @@ analysis::ProcessView ViewOf(const ring::Tables& tables, const RingTime& time, c
   return view;
 }
 
-}  // namespace paceline::agent
+}  // namespace paceline::analysis

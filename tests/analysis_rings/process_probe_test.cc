@@ -1,4 +1,4 @@
-#include "agent/trace/process_probe.h"
+#include "analysis/rings/process_probe.h"
 
 #include <gtest/gtest.h>
 
@@ -7,11 +7,10 @@
 #include "tests/fakes/memory_filesystem.h"
 #include "tests/fakes/simulated_clock.h"
 
-namespace paceline::agent {
+namespace paceline::analysis {
 namespace {
 
 using namespace std::chrono_literals;
-using analysis::ProcessState;
 
 TEST(ProcessState, IsTheLetterBehindTheName) {
   EXPECT_EQ(*ParseProcessState("12 (python) S 1 12 12"), 'S');
@@ -108,4 +107,4 @@ TEST_F(Probe, GivesSharesOfTheTimeBetweenTwoLooks) {
 }
 
 }  // namespace
-}  // namespace paceline::agent
+}  // namespace paceline::analysis

@@ -1,10 +1,10 @@
-#include "agent/trace/process_probe.h"
+#include "analysis/rings/process_probe.h"
 
 #include <algorithm>
 #include <charconv>
 #include <vector>
 
-namespace paceline::agent {
+namespace paceline::analysis {
 
 namespace {
 
@@ -83,13 +83,13 @@ Result<Duration> ParseThrottled(std::string_view cpu_stat) {
   return NotFoundError("cpu.stat: no throttled time");
 }
 
-analysis::ProcessState ProcessProbe::StateOf(int64_t pid) const {
+ProcessState ProcessProbe::StateOf(int64_t pid) const {
   const Result<std::string> stat = files_.ReadFile(proc_root_ + "/" + std::to_string(pid) + "/stat", kMaxFile);
-  if (!stat.ok()) return analysis::ProcessState::kUnknown;
+  if (!stat.ok()) return ProcessState::kUnknown;
   const Result<char> state = ParseProcessState(*stat);
-  if (!state.ok()) return analysis::ProcessState::kUnknown;
-  if (*state == 'T' || *state == 't') return analysis::ProcessState::kStopped;
-  return *state == 'Z' || *state == 'X' ? analysis::ProcessState::kDead : analysis::ProcessState::kRunning;
+  if (!state.ok()) return ProcessState::kUnknown;
+  if (*state == 'T' || *state == 't') return ProcessState::kStopped;
+  return *state == 'Z' || *state == 'X' ? ProcessState::kDead : ProcessState::kRunning;
 }
 
 void ProcessProbe::ListProxyThreads(int64_t pid, Seen& seen) const {
@@ -118,7 +118,7 @@ std::optional<Duration> ProcessProbe::ThrottledOf(int64_t pid) const {
   return throttled.ok() ? std::optional(*throttled) : std::nullopt;
 }
 
-std::optional<analysis::ProxyThreadView> ProcessProbe::ProxyThreadOf(int64_t pid, TimePoint now) {
+std::optional<ProxyThreadView> ProcessProbe::ProxyThreadOf(int64_t pid, TimePoint now) {
   const auto [place, is_new] = processes_.try_emplace(pid);
   Seen& seen = place->second;
   if (!is_new && now - seen.at < kLeastWindow) return seen.view;
@@ -126,7 +126,7 @@ std::optional<analysis::ProxyThreadView> ProcessProbe::ProxyThreadOf(int64_t pid
     ListProxyThreads(pid, seen);
     seen.listed = now;
   }
-  std::optional<analysis::ProxyThreadView> view;
+  std::optional<ProxyThreadView> view;
   const Duration window = now - seen.at;
   for (auto& [thread, before] : seen.threads) {
     const std::string path = proc_root_ + "/" + std::to_string(pid) + "/task/" + thread + "/schedstat";
@@ -147,4 +147,4 @@ std::optional<analysis::ProxyThreadView> ProcessProbe::ProxyThreadOf(int64_t pid
   return view;
 }
 
-}  // namespace paceline::agent
+}  // namespace paceline::analysis

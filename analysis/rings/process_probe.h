@@ -14,7 +14,7 @@
 #include "analysis/trace_model.h"
 #include "lib/base/filesystem.h"
 
-namespace paceline::agent {
+namespace paceline::analysis {
 
 // Letter of the state in the text of /proc/<pid>/stat: R, S, D, T, t, Z, ... The program name in it may hold anything.
 // kInvalidArgument when malformed.
@@ -42,11 +42,11 @@ class ProcessProbe {
       : files_(files), proc_root_(std::move(proc_root)), cgroup_root_(std::move(cgroup_root)) {}
 
   // State of a process. kRunning unless it is stopped; kUnknown when /proc does not say.
-  analysis::ProcessState StateOf(int64_t pid) const;
+  ProcessState StateOf(int64_t pid) const;
 
   // Shares of the last second or more, of the proxy thread that waited longest; the same again within a second. Nothing
   // at the first call, and for a process without such a thread.
-  std::optional<analysis::ProxyThreadView> ProxyThreadOf(int64_t pid, TimePoint now);
+  std::optional<ProxyThreadView> ProxyThreadOf(int64_t pid, TimePoint now);
 
   // Forgets a process that has ended.
   void Forget(int64_t pid) { processes_.erase(pid); }
@@ -57,7 +57,7 @@ class ProcessProbe {
     std::optional<Duration> throttled;
     TimePoint at;
     TimePoint listed;
-    std::optional<analysis::ProxyThreadView> view;
+    std::optional<ProxyThreadView> view;
   };
   void ListProxyThreads(int64_t pid, Seen& seen) const;
   std::optional<Duration> ThrottledOf(int64_t pid) const;
@@ -68,4 +68,4 @@ class ProcessProbe {
   std::map<int64_t, Seen> processes_;
 };
 
-}  // namespace paceline::agent
+}  // namespace paceline::analysis
