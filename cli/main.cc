@@ -14,6 +14,7 @@
 #include "cli/output.h"
 #include "cli/runs.h"
 #include "cli/session.h"
+#include "cli/whatif_command.h"
 #include "lib/api/codec.h"
 #include "lib/base/version.h"
 #include "lib/net/http_client.h"
@@ -184,6 +185,7 @@ int Main(int argc, char** argv) {
   for (CLI::App* command : {job_ls, run_ls}) AddAllNamespaces(*command, options);
   for (CLI::App* command : {job_ls, run_ls, run_show, run_explain, doctor, version}) command->fallthrough();
   const std::unique_ptr<FsCommands> fs = FsCommands::AddTo(app, &options.output);
+  const std::unique_ptr<WhatIfCommand> what_if = WhatIfCommand::AddTo(app, &options.output);
 
   try {
     app.parse(argc, argv);
@@ -196,6 +198,7 @@ int Main(int argc, char** argv) {
     Fail(format.status());
     return kUsageError;
   }
+  if (what_if->is_given()) return what_if->Run(*format);
   if (fs->is_given()) return fs->Run(*format, options.session.timeout, RealClock());
   if (const Status threads = net::InitHttpThreads(2); !threads.ok()) return Fail(threads);
   const RealClock clock;

@@ -1,0 +1,336 @@
+#include "analysis/whatif/analysis.h"
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <thread>
+
+#include "analysis/whatif/simulator.h"
+
+namespace paceline::analysis {
+namespace {
+
+double Mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// Seconds per step of one scenario each. A player belongs to one thread.
+class StepPlayer {
+ public:
+  StepPlayer(const DependencyGraph& graph, const Lanes& lanes)
+      : graph_(graph), lanes_(lanes), simulator_(graph, lanes.lanes, lanes.lanes) {}
+
+  double Ideal(size_t op) const { return lanes_.ideal[static_cast<size_t>(graph_.ops[op].type)]; }
+
+  // `is_real(op)`: whether all lanes of the op keep their measured time.
+  template <typename Predicate>
+  double ByOp(size_t step, const Predicate& is_real) {
+    simulator_.Run([&](size_t op, double* row) { FillRow(step, op, is_real(op), row); });
+    return simulator_.group_ends().front();
+  }
+
+  // `is_real(stage, lane)`.
+  template <typename Predicate>
+  double ByWorker(size_t step, const Predicate& is_real) {
+    simulator_.Run([&](size_t op, double* row) {
+      const double* real = lanes_.Work(step, op);
+      const double ideal = Ideal(op);
+      for (size_t lane = 0; lane < lanes_.lanes; lane++) {
+        row[lane] = is_real(graph_.ops[op].stage, lane) ? real[lane] : ideal;
+      }
+    });
+    return simulator_.group_ends().front();
+  }
+
+  // Measured times, and measured launch delays where `has_delay(op, lane)`.
+  template <typename Predicate>
+  double WithDelays(size_t step, const Predicate& has_delay) {
+    simulator_.Run([&](size_t op, double* row) { FillRow(step, op, true, row); },
+                   [&](size_t op, double* row) {
+                     const float* delays = lanes_.LaunchDelay(step, op);
+                     for (size_t lane = 0; lane < lanes_.lanes; lane++)
+                       row[lane] = has_delay(op, lane) ? delays[lane] : 0;
+                   });
+    return simulator_.group_ends().front();
+  }
+
+  // For each data-parallel rank: only it as measured. The others are all alike then, so that two lanes stand for a
+  // whole scenario and all scenarios fit into one run.
+  std::vector<double> ByDpRank(size_t step) {
+    const size_t per_group = lanes_.lanes > 1 ? 2 : 1;
+    if (!pairs_) pairs_.emplace(graph_, lanes_.lanes * per_group, per_group);
+    pairs_->Run([&](size_t op, double* row) {
+      const double* real = lanes_.Work(step, op);
+      const double ideal = Ideal(op);
+      for (size_t lane = 0; lane < lanes_.lanes; lane++) {
+        row[lane * per_group] = real[lane];
+        if (per_group == 2) row[lane * per_group + 1] = ideal;
+      }
+    });
+    return pairs_->group_ends();
+  }
+
+ private:
+  void FillRow(size_t step, size_t op, bool is_real, double* row) const {
+    if (is_real) {
+      std::copy_n(lanes_.Work(step, op), lanes_.lanes, row);
+    } else {
+      std::fill_n(row, lanes_.lanes, Ideal(op));
+    }
+  }
+
+  const DependencyGraph& graph_;
+  const Lanes& lanes_;
+  Simulator simulator_;
+  std::optional<Simulator> pairs_;
+};
+
+// Calls `body(player, step)` for each step on `threads` threads.
+void ForEachStep(const DependencyGraph& graph, const Lanes& lanes, int threads,
+                 const std::function<void(StepPlayer&, size_t)>& body) {
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    StepPlayer player(graph, lanes);
+    for (size_t step = next++; step < lanes.steps.size(); step = next++) body(player, step);
+  };
+  const size_t extra = std::min<size_t>(static_cast<size_t>(std::max(threads, 1)), lanes.steps.size()) - 1;
+  std::vector<std::jthread> pool;
+  for (size_t i = 0; i < extra; i++) pool.emplace_back(work);
+  work();
+}
+
+struct PartTimes {
+  std::vector<std::string> parts;
+  std::vector<std::vector<double>> seconds;  // [step][part]
+};
+
+Decomposition Against(const PartTimes& times, const std::vector<double>& base) {
+  Decomposition result;
+  result.parts = times.parts;
+  const double base_mean = Mean(base);
+  for (size_t part = 0; part < times.parts.size(); part++) {
+    double sum = 0;
+    for (const std::vector<double>& step : times.seconds) sum += step[part];
+    result.ratio.push_back(sum / static_cast<double>(times.seconds.size()) / base_mean);
+  }
+  for (size_t step = 0; step < times.seconds.size(); step++) {
+    std::vector<double> ratios;
+    for (const double seconds : times.seconds[step]) ratios.push_back(seconds / base[step]);
+    result.per_step.push_back(std::move(ratios));
+  }
+  return result;
+}
+
+PartTimes EmptyTimes(std::vector<std::string> parts, size_t steps) {
+  PartTimes times{std::move(parts), {}};
+  times.seconds.assign(steps, std::vector<double>(times.parts.size()));
+  return times;
+}
+
+std::vector<std::string> Numbers(size_t count) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; i++) names.push_back(std::to_string(i));
+  return names;
+}
+
+class Analyzer {
+ public:
+  Analyzer(const DependencyGraph& graph, const Lanes& lanes, const StepTrace& trace, const WhatIfOptions& options)
+      : graph_(graph), lanes_(lanes), trace_(trace), options_(options) {}
+
+  WhatIfResult Run() {
+    result_.shape = trace_.shape;
+    result_.steps = lanes_.steps;
+    result_.left_out_steps = lanes_.left_out_steps;
+    result_.measured = lanes_.step_seconds;
+    result_.simulated.resize(lanes_.steps.size());
+    ForEachStep(graph_, lanes_, options_.threads, [&](StepPlayer& player, size_t step) {
+      result_.simulated[step] = player.ByOp(step, [](size_t) { return true; });
+    });
+    StepPlayer player(graph_, lanes_);
+    result_.ideal = player.ByOp(0, [](size_t) { return false; });
+    result_.launch_slowdown = Mean(result_.measured) / Mean(result_.simulated);
+    result_.slowdown = Mean(result_.simulated) / result_.ideal;
+    if (result_.slowdown >= options_.decompose_threshold) DecomposeSlowdown();
+    if (result_.launch_slowdown >= options_.decompose_threshold) DecomposeLaunchDelays();
+    if (result_.by_dp_rank) RankWorkers();
+    std::vector<std::pair<int, int>> last_stage;
+    for (int lane = 0; lane < static_cast<int>(lanes_.lanes); lane++) last_stage.emplace_back(lane, graph_.pp_size - 1);
+    if (Mean(result_.simulated) > result_.ideal) {
+      result_.by_last_stage = ExplainWorkers(graph_, lanes_, last_stage, options_.threads);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // The families of the operations that the trace has, and for each op its index among them.
+  std::vector<std::string> Families(std::vector<size_t>& family_of) const {
+    std::map<std::string, size_t> index;
+    for (const GraphOp& op : graph_.ops) index.emplace(FamilyOf(op.type), 0);
+    std::vector<std::string> names;
+    for (auto& [name, position] : index) {
+      position = names.size();
+      names.push_back(name);
+    }
+    for (const GraphOp& op : graph_.ops) family_of.push_back(index.at(std::string(FamilyOf(op.type))));
+    return names;
+  }
+
+  void DecomposeSlowdown() {
+    const size_t steps = lanes_.steps.size();
+    std::vector<size_t> family_of;
+    PartTimes by_rank = EmptyTimes(Numbers(lanes_.lanes), steps);
+    PartTimes by_stage = EmptyTimes(Numbers(static_cast<size_t>(graph_.pp_size)), steps);
+    PartTimes by_type = EmptyTimes(Families(family_of), steps);
+    ForEachStep(graph_, lanes_, options_.threads, [&](StepPlayer& player, size_t step) {
+      by_rank.seconds[step] = player.ByDpRank(step);
+      for (size_t stage = 0; stage < by_stage.parts.size(); stage++) {
+        by_stage.seconds[step][stage] =
+            player.ByOp(step, [&](size_t op) { return static_cast<size_t>(graph_.ops[op].stage) == stage; });
+      }
+      for (size_t family = 0; family < by_type.parts.size(); family++) {
+        by_type.seconds[step][family] = player.ByOp(step, [&](size_t op) { return family_of[op] == family; });
+      }
+    });
+    const std::vector<double> base(steps, result_.ideal);
+    result_.by_dp_rank = Against(by_rank, base);
+    result_.by_stage = Against(by_stage, base);
+    result_.by_type = Against(by_type, base);
+  }
+
+  // The first operation of a stage waits for the host (data loading): a part of its own, as in the study's code.
+  bool IsFirstOp(size_t op) const {
+    const GraphOp& at = graph_.ops[op];
+    return at.seq == 0 && at.type == (at.stage == 0 ? OpType::kForwardCompute : OpType::kForwardRecv);
+  }
+
+  void DecomposeLaunchDelays() {
+    const size_t steps = lanes_.steps.size();
+    std::vector<size_t> family_of;
+    std::vector<std::string> families = Families(family_of);
+    families.emplace_back("first-op");
+    for (size_t op = 0; op < graph_.ops.size(); op++) {
+      if (IsFirstOp(op)) family_of[op] = families.size() - 1;
+    }
+    const bool has_ranks = lanes_.lanes <= static_cast<size_t>(WhatIfResult::kMaxLaunchRanks);
+    PartTimes by_rank = EmptyTimes(Numbers(has_ranks ? lanes_.lanes : 0), steps);
+    PartTimes by_stage = EmptyTimes(Numbers(static_cast<size_t>(graph_.pp_size)), steps);
+    PartTimes by_type = EmptyTimes(std::move(families), steps);
+    ForEachStep(graph_, lanes_, options_.threads, [&](StepPlayer& player, size_t step) {
+      for (size_t rank = 0; rank < by_rank.parts.size(); rank++) {
+        by_rank.seconds[step][rank] = player.WithDelays(step, [&](size_t, size_t lane) { return lane == rank; });
+      }
+      for (size_t stage = 0; stage < by_stage.parts.size(); stage++) {
+        by_stage.seconds[step][stage] = player.WithDelays(
+            step, [&](size_t op, size_t) { return static_cast<size_t>(graph_.ops[op].stage) == stage; });
+      }
+      for (size_t family = 0; family < by_type.parts.size(); family++) {
+        by_type.seconds[step][family] =
+            player.WithDelays(step, [&](size_t op, size_t) { return family_of[op] == family; });
+      }
+    });
+    if (has_ranks) result_.launch_by_dp_rank = Against(by_rank, result_.simulated);
+    result_.launch_by_stage = Against(by_stage, result_.simulated);
+    result_.launch_by_type = Against(by_type, result_.simulated);
+  }
+
+  void RankWorkers() {
+    struct Worker {
+      double slowdown;
+      int32_t rank;
+      int dp_rank, stage;
+    };
+    std::map<std::pair<int, int>, int32_t> rank_of;
+    for (size_t row = 0; row < trace_.rows(); row++) {
+      rank_of.emplace(std::make_pair(trace_.dp_rank[row], trace_.stage[row]), trace_.rank[row]);
+    }
+    result_.worker_slowdown.assign(lanes_.lanes, std::vector<double>(static_cast<size_t>(graph_.pp_size)));
+    std::vector<Worker> workers;
+    for (const auto& [worker, rank] : rank_of) {
+      const auto [dp_rank, stage] = worker;
+      const double slowdown = std::min(result_.by_dp_rank->ratio[static_cast<size_t>(dp_rank)],
+                                       result_.by_stage->ratio[static_cast<size_t>(stage)]);
+      result_.worker_slowdown[static_cast<size_t>(dp_rank)][static_cast<size_t>(stage)] = slowdown;
+      workers.push_back({slowdown, rank, dp_rank, stage});
+    }
+    std::sort(workers.begin(), workers.end(), [](const Worker& a, const Worker& b) {
+      return a.slowdown != b.slowdown ? a.slowdown > b.slowdown : a.rank < b.rank;
+    });
+    constexpr size_t kPercent = 3;
+    const size_t count = (workers.size() * kPercent + 99) / 100;
+    for (size_t i = 0; i < count; i++) result_.slowest_workers.emplace_back(workers[i].dp_rank, workers[i].stage);
+    result_.by_slowest_workers = ExplainWorkers(graph_, lanes_, result_.slowest_workers, options_.threads);
+  }
+
+  const DependencyGraph& graph_;
+  const Lanes& lanes_;
+  const StepTrace& trace_;
+  const WhatIfOptions& options_;
+  WhatIfResult result_;
+};
+
+StepTrace OnlySteps(const StepTrace& trace, const std::vector<int64_t>& steps) {
+  StepTrace kept;
+  kept.shape = trace.shape;
+  for (size_t row = 0; row < trace.rows(); row++) {
+    if (std::find(steps.begin(), steps.end(), trace.step[row]) == steps.end()) continue;
+    kept.dp_rank.push_back(trace.dp_rank[row]);
+    kept.stage.push_back(trace.stage[row]);
+    kept.rank.push_back(trace.rank[row]);
+    kept.step.push_back(trace.step[row]);
+    kept.type.push_back(trace.type[row]);
+    kept.start.push_back(trace.start[row]);
+    kept.duration.push_back(trace.duration[row]);
+    kept.seq.push_back(trace.seq[row]);
+    kept.mc.push_back(trace.mc[row]);
+    kept.gmc.push_back(trace.gmc[row]);
+  }
+  return kept;
+}
+
+}  // namespace
+
+Result<WhatIfResult> AnalyzeWhatIf(const StepTrace& trace, const WhatIfOptions& options) {
+  if (!options.steps.empty()) {
+    const StepTrace kept = OnlySteps(trace, options.steps);
+    if (kept.rows() == 0) return InvalidArgumentError("the trace has none of the steps asked for");
+    WhatIfOptions all = options;
+    all.steps.clear();
+    return AnalyzeWhatIf(kept, all);
+  }
+  ASSIGN_OR_RETURN(const DependencyGraph graph, BuildDependencyGraph(trace));
+  ASSIGN_OR_RETURN(const Lanes lanes, LayOutLanes(trace, graph));
+  WhatIfResult result = Analyzer(graph, lanes, trace, options).Run();
+  if (!(result.ideal > 0)) return InvalidArgumentError("the operations take no time at all");
+  return result;
+}
+
+Attribution ExplainWorkers(const DependencyGraph& graph, const Lanes& lanes,
+                           const std::vector<std::pair<int, int>>& workers, int threads) {
+  const auto stages = static_cast<size_t>(graph.pp_size);
+  std::vector<bool> is_chosen(lanes.lanes * stages, false);
+  for (const auto& [dp_rank, stage] : workers) {
+    is_chosen[static_cast<size_t>(dp_rank) * stages + static_cast<size_t>(stage)] = true;
+  }
+  const auto chosen = [&](int16_t stage, size_t lane) { return is_chosen[lane * stages + static_cast<size_t>(stage)]; };
+  const size_t steps = lanes.steps.size();
+  std::vector<double> real(steps), removed(steps), added(steps);
+  ForEachStep(graph, lanes, threads, [&](StepPlayer& player, size_t step) {
+    real[step] = player.ByOp(step, [](size_t) { return true; });
+    removed[step] = player.ByWorker(step, [&](int16_t stage, size_t lane) { return !chosen(stage, lane); });
+    added[step] = player.ByWorker(step, [&](int16_t stage, size_t lane) { return chosen(stage, lane); });
+  });
+  StepPlayer player(graph, lanes);
+  const double ideal = player.ByOp(0, [](size_t) { return false; });
+  Attribution result{Mean(removed), Mean(added), 0, 0};
+  const double lost = Mean(real) - ideal;
+  if (lost != 0) {
+    result.removed = (Mean(real) - result.removed_seconds) / lost;
+    result.added = (result.added_seconds - ideal) / lost;
+  }
+  return result;
+}
+
+}  // namespace paceline::analysis
