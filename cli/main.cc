@@ -14,6 +14,7 @@
 #include "cli/output.h"
 #include "cli/runs.h"
 #include "cli/session.h"
+#include "cli/trace_commands.h"
 #include "cli/whatif_command.h"
 #include "lib/api/codec.h"
 #include "lib/base/version.h"
@@ -186,6 +187,7 @@ int Main(int argc, char** argv) {
   for (CLI::App* command : {job_ls, run_ls, run_show, run_explain, doctor, version}) command->fallthrough();
   const std::unique_ptr<FsCommands> fs = FsCommands::AddTo(app, &options.output);
   const std::unique_ptr<WhatIfCommand> what_if = WhatIfCommand::AddTo(app, &options.output);
+  const std::unique_ptr<TraceCommands> trace = TraceCommands::AddTo(app, &options.output);
 
   try {
     app.parse(argc, argv);
@@ -198,6 +200,7 @@ int Main(int argc, char** argv) {
     Fail(format.status());
     return kUsageError;
   }
+  if (trace->is_given()) return trace->Run(*format, RealClock());
   if (what_if->is_given()) return what_if->Run(*format);
   if (fs->is_given()) return fs->Run(*format, options.session.timeout, RealClock());
   if (const Status threads = net::InitHttpThreads(2); !threads.ok()) return Fail(threads);
