@@ -36,24 +36,31 @@ EndedOperation Describe(const RingCall& call, const RingComm& comm, const analys
 
 std::vector<EndedOperation> RingProgress::TakeEnded(const ring::Tables& tables, const analysis::RingTime& time,
                                                     WallTime now, const analysis::NameLookup& name) {
-  std::map<uint32_t, std::vector<const RingCall*>> calls;
+  // Most calls in the table were given long ago; only the others are sorted.
+  struct Waiting {
+    uint64_t* next = nullptr;
+    std::vector<const RingCall*> calls;
+  };
+  std::map<uint32_t, Waiting> waiting;
+  for (const auto& comm : tables.comms) {
+    if (!comm.is_torn) waiting[comm.index].next = &next_[{comm.index, comm.value.generation}];
+  }
   for (const auto& entry : tables.calls) {
     const bool is_operation = entry.value.kind == kColl || entry.value.kind == kP2p;
-    if (!entry.is_torn && is_operation) calls[entry.value.comm].push_back(&entry.value);
+    if (entry.is_torn || !is_operation) continue;
+    const auto found = waiting.find(entry.value.comm);
+    if (found != waiting.end() && entry.value.index >= *found->second.next) found->second.calls.push_back(&entry.value);
   }
   std::vector<EndedOperation> ended;
   for (const auto& comm : tables.comms) {
-    const auto found = calls.find(comm.index);
-    if (comm.is_torn || found == calls.end()) continue;
-    std::sort(found->second.begin(), found->second.end(),
-              [](const RingCall* a, const RingCall* b) { return a->index < b->index; });
-    uint64_t& next = next_[{comm.index, comm.value.generation}];
-    for (const RingCall* call : found->second) {
-      if (call->index < next) continue;
+    if (comm.is_torn) continue;
+    auto& [next, calls] = waiting[comm.index];
+    std::sort(calls.begin(), calls.end(), [](const RingCall* a, const RingCall* b) { return a->index < b->index; });
+    for (const RingCall* call : calls) {
       const Duration still = time.Since(call->last);
       const bool is_open = call->state == RING_OPEN || call->open_proxies > 0;
       if (is_open || still < kSettled || (call->proxies == 0 && still < kWithout)) break;
-      next = call->index + 1;
+      *next = call->index + 1;
       if (call->proxies == 0) continue;
       ended.push_back(Describe(*call, comm.value, time, name));
       ended.back().world_rank = tables.header.world_rank;
