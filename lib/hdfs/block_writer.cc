@@ -330,12 +330,15 @@ Status BlockWriter::OnSilence(BufferedReader& reader) {
 }
 
 void BlockWriter::Fail(const Status& status, std::vector<size_t> bad_nodes) {
+  {
+    MutexLock lock(mutex_);
+    if (failure_.status.ok()) failure_.status = status;
+    // A report that names the node is worth more than an earlier one that only saw the connection break.
+    if (failure_.bad_nodes.empty()) failure_.bad_nodes = std::move(bad_nodes);
+    changed_.NotifyAll();
+  }
+  // Afterwards, so that whoever finds the connection cut does not say that this was the reason.
   stream_->Shutdown();
-  MutexLock lock(mutex_);
-  if (failure_.status.ok()) failure_.status = status;
-  // A report that names the node is worth more than an earlier one that only saw the connection break.
-  if (failure_.bad_nodes.empty()) failure_.bad_nodes = std::move(bad_nodes);
-  changed_.NotifyAll();
 }
 
 }  // namespace paceline::hdfs

@@ -81,6 +81,7 @@ class FetchPool {
   Status Wait(RangeFetch& fetch, Deadline deadline);
   bool IsDone(const RangeFetch& fetch) const;
 
+  const Clock& clock() const { return clock_; }
   uint64_t unit_bytes() const { return options_.unit_bytes; }
   uint64_t budget_bytes() const { return options_.budget_bytes; }
   Counters counters() const;

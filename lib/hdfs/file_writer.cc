@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/hdfs/pipeline_repair.h"
 
@@ -82,6 +83,7 @@ Status FileWriter::FinishBlock(Deadline deadline) {
   finished_ = block_->block().block;
   finished_->length_bytes = block_->position();
   block_.reset();
+  context_->spread.Release(std::exchange(favored_, ""));
   return Status();
 }
 
@@ -102,6 +104,7 @@ Status FileWriter::Close(Deadline deadline) {
 }
 
 void FileWriter::Abandon() {
+  context_->spread.Release(std::exchange(favored_, ""));
   if (is_closed_) return;
   is_closed_ = true;
   block_.reset();
@@ -117,6 +120,8 @@ void FileWriter::Abandon() {
 
 Status FileWriter::NextBlock(Deadline deadline) {
   NameNode::Placement placement{.exclude = context_->datanodes.DeadNodes()};
+  context_->spread.Release(std::exchange(favored_, context_->spread.Acquire(deadline)));
+  if (!favored_.empty()) placement.favored = {favored_};
   Status last;
   for (int tries = 0; tries < kMaxSetups; ++tries) {
     Result<LocatedBlock> added = context_->namenode.AddBlock(file_, finished_, placement, deadline);
@@ -137,6 +142,7 @@ Status FileWriter::NextBlock(Deadline deadline) {
     last = failure.status;
     context_->namenode.AbandonBlock(file_, located.block, deadline)
         .IgnoreError();  // the next AddBlock would tell as well
+    placement.favored.clear();
     for (const size_t lost : LostNodes(context_->datanodes, located, failure)) {
       context_->datanodes.MarkDead(located.nodes[lost]);
       placement.exclude.push_back(located.nodes[lost]);

@@ -57,6 +57,9 @@ class FileWriter final : public Writer {
   const Naming naming_;
   std::optional<LeaseHold> lease_;
   std::unique_ptr<BlockWriter> block_;
+  // The DataNode that the present block was asked to go to: files that are written side by side, stripes above all, get
+  // each another one.
+  std::string favored_;
   std::optional<ExtendedBlock> finished_;  // the block before, with its final length
   bool block_is_known_ = false;            // the NameNode was told of the block's length once
   bool block_is_appended_ = false;         // its first bytes were in a closed file before

@@ -10,6 +10,8 @@ namespace {
 constexpr uint64_t kMaxWindowBytes = 256 << 20;
 // Ranges behind the reads that are kept for a reader that jumps back a little.
 constexpr size_t kKeptRanges = 4;
+// A read that waits longer than this opens its window further, and again.
+constexpr Duration kPatience = std::chrono::milliseconds(50);
 
 }  // namespace
 
@@ -64,10 +66,8 @@ Status HdfsReader::ReadForward(uint64_t offset, std::span<std::byte> out, uint64
     if (ranges.empty()) return DataLossError("read " + file_->path() + ": no block holds its bytes");
     const ByteRange first = ranges.front();
     const auto fetch = GetOrStart(first, FetchPool::Urgency::kNeeded);
-    for (size_t i = 1; i < ranges.size(); ++i) {
-      if (GetOrStart(ranges[i], FetchPool::Urgency::kAhead) == nullptr) break;
-    }
-    if (const Status status = pool_.Wait(*fetch, deadline); !status.ok()) {
+    StartAhead(std::span(ranges).subspan(1));
+    if (const Status status = WaitFor(*fetch, offset, deadline); !status.ok()) {
       // A failed range must not be found again; one that only is late may.
       if (status.code() != StatusCode::kDeadlineExceeded) {
         MutexLock lock(mutex_);
@@ -81,6 +81,26 @@ Status HdfsReader::ReadForward(uint64_t offset, std::span<std::byte> out, uint64
     Consumed(first.offset, take);
   }
   return Status();
+}
+
+void HdfsReader::StartAhead(std::span<const ByteRange> ranges) {
+  for (const ByteRange& range : ranges) {
+    if (GetOrStart(range, FetchPool::Urgency::kAhead) == nullptr) return;
+  }
+}
+
+Status HdfsReader::WaitFor(RangeFetch& fetch, uint64_t offset, Deadline deadline) {
+  while (true) {
+    const Deadline step = deadline.Min(Deadline::After(pool_.clock(), kPatience));
+    const Status status = pool_.Wait(fetch, step);
+    if (status.code() != StatusCode::kDeadlineExceeded || deadline.Expired(pool_.clock())) return status;
+    uint64_t ahead;
+    {
+      MutexLock lock(mutex_);
+      ahead = window_.OnWait();
+    }
+    if (ahead > 0) StartAhead(PlanRanges(*file_->blocks(), {offset, ahead}, pool_.unit_bytes()));
+  }
 }
 
 std::shared_ptr<RangeFetch> HdfsReader::GetOrStart(ByteRange range, FetchPool::Urgency urgency) {
@@ -125,9 +145,7 @@ void HdfsReader::EvictBehind() {
 void HdfsReader::Prefetch(ByteRange range) {
   if (range.offset >= length_) return;
   range.length = std::min(range.length, length_ - range.offset);
-  for (const ByteRange& unit : PlanRanges(*file_->blocks(), range, pool_.unit_bytes())) {
-    if (GetOrStart(unit, FetchPool::Urgency::kAhead) == nullptr) return;
-  }
+  StartAhead(PlanRanges(*file_->blocks(), range, pool_.unit_bytes()));
 }
 
 }  // namespace paceline::hdfs

@@ -31,6 +31,10 @@ class HdfsReader final : public Reader {
 
   Status ReadByJumps(uint64_t offset, std::span<std::byte> out, Deadline deadline);
   Status ReadForward(uint64_t offset, std::span<std::byte> out, uint64_t ahead, Deadline deadline);
+  // As far as the memory budget goes.
+  void StartAhead(std::span<const ByteRange> ranges);
+  // Until the range that holds `offset` is there; asks for more and more behind it meanwhile.
+  Status WaitFor(RangeFetch& fetch, uint64_t offset, Deadline deadline);
   std::shared_ptr<RangeFetch> GetOrStart(ByteRange range, FetchPool::Urgency urgency);
   // After `bytes` of the range that starts at `start` were copied out: one that was read whole is not kept.
   void Consumed(uint64_t start, uint64_t bytes);

@@ -91,4 +91,9 @@ uint64_t ReadWindow::OnRead(uint64_t offset, uint64_t length) {
   return window_;
 }
 
+uint64_t ReadWindow::OnWait() {
+  window_ = std::min(window_ * 2, limits_.max_bytes);
+  return window_;
+}
+
 }  // namespace paceline::hdfs

@@ -56,6 +56,10 @@ class ReadWindow {
   // way: 0 for reads that jump about.
   uint64_t OnRead(uint64_t offset, uint64_t length);
 
+  // The read is still waiting for its bytes: the DataNodes that are asked now are too slow, and a wider window asks
+  // more of them. The same as of OnRead, and 0 likewise.
+  uint64_t OnWait();
+
  private:
   const Limits limits_;
   uint64_t window_ = 0;

@@ -105,5 +105,16 @@ TEST(ReadWindow, StartsOnlyAtTheStart) {
   EXPECT_GT(ReadWindow({}).OnRead(0, 4096), 0u);
 }
 
+TEST(ReadWindow, OpensWhileAForwardReadWaits) {
+  constexpr uint64_t kMiB = 1 << 20;
+  ReadWindow window({.unit = 4 * kMiB, .max_bytes = 64 * kMiB});
+  EXPECT_EQ(window.OnRead(0, kMiB), 16 * kMiB);
+  EXPECT_EQ(window.OnWait(), 32 * kMiB);
+  EXPECT_EQ(window.OnWait(), 64 * kMiB);
+  EXPECT_EQ(window.OnWait(), 64 * kMiB);
+  EXPECT_EQ(window.OnRead(500 * kMiB, 4096), 0u);
+  EXPECT_EQ(window.OnWait(), 0u) << "not for reads that jump about";
+}
+
 }  // namespace
 }  // namespace paceline::hdfs
