@@ -65,14 +65,23 @@ class Controllers {
 
   Queues queues() { return {training_jobs_.queue(), training_runs_.queue(), node_plans_.queue()}; }
 
-  void Start() {
+  // Start is called by the elector's thread and may fall together with the end of the program, or after it: then
+  // nothing starts.
+  void Start() EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    if (is_stopped_) return;
     for (kube::Controller* controller : {&training_jobs_, &training_runs_, &node_plans_}) {
       threads_.emplace_back([controller](std::stop_token stop) { controller->Run(std::move(stop)); });
     }
   }
-  void Stop() {
-    for (std::jthread& thread : threads_) thread.request_stop();
-    threads_.clear();
+  void Stop() EXCLUDES(mutex_) {
+    std::vector<std::jthread> threads;
+    {
+      MutexLock lock(mutex_);
+      is_stopped_ = true;
+      threads = std::move(threads_);
+    }
+    for (std::jthread& thread : threads) thread.request_stop();
   }
 
  private:
@@ -80,7 +89,9 @@ class Controllers {
   TrainingRunReconciler training_run_;
   NodePlanReconciler node_plan_;
   kube::Controller training_jobs_, training_runs_, node_plans_;
-  std::vector<std::jthread> threads_;
+  Mutex mutex_;
+  std::vector<std::jthread> threads_ GUARDED_BY(mutex_);
+  bool is_stopped_ GUARDED_BY(mutex_) = false;
 };
 
 class OperatorImpl final : public Operator {

@@ -458,6 +458,18 @@ TEST_F(OperatorTest, OneOfTwoReplicasLeadsAndTheOtherTakesOver) {
   ASSERT_TRUE(Eventually([&] { return Exists(kube::kJobs, "llama-g0"); }));
 }
 
+// The elector's thread starts the controllers; the end of the program must not meet it halfway (seen by TSan).
+TEST_F(OperatorTest, EndsCleanlyWhenItIsStoppedAsItBeginsToLead) {
+  config_.leader_election = true;
+  config_.retry_period = std::chrono::milliseconds(100);
+  for (int round = 0; round < 5; ++round) {
+    const auto replica = Start();
+    ASSERT_TRUE(Eventually([&] { return replica->get().is_leading(); }));
+    EXPECT_TRUE(replica->Stop().ok());
+    EXPECT_FALSE(replica->get().is_leading());
+  }
+}
+
 TEST_F(OperatorTest, KeepsTheLastEndedRuns) {
   const auto replica = Start();
   const Json job =
