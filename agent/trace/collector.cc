@@ -128,7 +128,7 @@ void Collector::SetState(OpenRing& ring, const ring::Tables& tables, ProcessView
 }
 
 bool Collector::LookAt(OpenRing& ring, Look& look) {
-  ring::Tables tables;
+  ring::Tables& tables = tables_;
   ring::Records records;
   std::string error;
   const bool is_read =

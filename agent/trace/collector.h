@@ -70,6 +70,7 @@ class Collector {
   analysis::ProcessProbe probe_;
   // Of the sampling thread.
   std::map<std::string, std::unique_ptr<OpenRing>> rings_;
+  ring::Tables tables_;  // of the ring at hand: kept, since fresh memory for each look costs more than the look
   TimePoint next_scan_{};
   std::set<LabelValues> shown_, shown_open_;  // series of the gauges, which go with their runs
 

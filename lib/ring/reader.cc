@@ -115,29 +115,35 @@ RingReader::~RingReader() { ::close(fd_); }
 
 bool RingReader::ReadAt(uint64_t offset, void* to, size_t bytes) const { return ReadFully(fd_, offset, to, bytes); }
 
-// Two copies of the table, one after the other: an entry that is the same and even in both was whole when the second
-// was made, since a change in between would have left another version. The few that moved are read again alone.
+// Two copies of each part of the table, one after the other: an entry that is the same and even in both was whole when
+// the second was made, since a change in between would have left another version. The few that moved are read again
+// alone.
 template <typename T>
 bool RingReader::ReadTable(uint64_t offset, uint32_t used, std::vector<Entry<T>>& entries) const {
   entries.clear();
-  if (used == 0) return true;
-  std::vector<T> first(used), second(used);
-  if (!ReadAt(offset, first.data(), used * sizeof(T))) return false;
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if (!ReadAt(offset, second.data(), used * sizeof(T))) return false;
-  for (uint32_t i = 0; i < used; i++) {
-    const uint64_t place = offset + uint64_t{i} * sizeof(T);
-    bool is_whole = false;
-    for (int attempt = 0;; attempt++) {
-      is_whole = second[i].version % 2 == 0 && std::memcmp(&first[i], &second[i], sizeof(T)) == 0;
-      if (is_whole || attempt == kTornRetries) break;
-      first[i] = second[i];
-      std::atomic_thread_fence(std::memory_order_acquire);
-      if (!ReadAt(place, &second[i], sizeof(T))) return false;
+  // In blocks that stay in the processor's cache, and that need no fresh pages for each look.
+  constexpr uint32_t kBlock = 256;
+  std::vector<T> first(std::min(used, kBlock)), second(first.size());
+  for (uint32_t begin = 0; begin < used; begin += kBlock) {
+    const uint32_t count = std::min(kBlock, used - begin);
+    const uint64_t block = offset + uint64_t{begin} * sizeof(T);
+    if (!ReadAt(block, first.data(), count * sizeof(T))) return false;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (!ReadAt(block, second.data(), count * sizeof(T))) return false;
+    for (uint32_t i = 0; i < count; i++) {
+      const uint64_t place = block + uint64_t{i} * sizeof(T);
+      bool is_whole = false;
+      for (int attempt = 0;; attempt++) {
+        is_whole = second[i].version % 2 == 0 && std::memcmp(&first[i], &second[i], sizeof(T)) == 0;
+        if (is_whole || attempt == kTornRetries) break;
+        first[i] = second[i];
+        std::atomic_thread_fence(std::memory_order_acquire);
+        if (!ReadAt(place, &second[i], sizeof(T))) return false;
+      }
+      if (second[i].state != RING_OPEN && second[i].state != RING_STOPPED) continue;
+      Restrict(second[i], header_.comms_capacity);
+      entries.push_back({begin + i, !is_whole, second[i]});
     }
-    if (second[i].state != RING_OPEN && second[i].state != RING_STOPPED) continue;
-    Restrict(second[i], header_.comms_capacity);
-    entries.push_back({i, !is_whole, second[i]});
   }
   return true;
 }
