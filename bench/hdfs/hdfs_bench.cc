@@ -1,5 +1,5 @@
-// Writes and reads one file through lib/hdfs and says how fast, with the bytes checked: "write", "read", "random" and
-// "small", each one JSON line. bench/hdfs/run drives it.
+// Writes and reads files through lib/hdfs and says how fast, with the bytes checked: "write", "read", "readers"
+// (several of one file), "random" and "small" (many files), each one JSON line. bench/hdfs/run drives it.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -63,6 +63,20 @@ class Bench {
       RETURN_IF_ERROR(writer->Write(std::span(buffer).first(std::min<uint64_t>(kCallBytes, bytes_ - at)), deadline));
     }
     return writer->Close(deadline);
+  }
+
+  Status Readers(int readers) {
+    std::vector<Status> results(static_cast<size_t>(readers));
+    std::vector<std::jthread> threads;
+    for (Status& result : results) {
+      threads.emplace_back([&] {
+        Bench own(fs_, clock_, path_, bytes_);
+        result = own.Read();
+      });
+    }
+    threads.clear();
+    for (const Status& result : results) RETURN_IF_ERROR(result);
+    return Status();
   }
 
   Status Read() {
@@ -142,7 +156,8 @@ class Bench {
 };
 
 Status Run(int argc, char** argv) {
-  if (argc < 4) return InvalidArgumentError("usage: hdfs-bench write|read|random|small URI SIZE [COUNT] [single]");
+  if (argc < 4)
+    return InvalidArgumentError("usage: hdfs-bench write|read|readers|random|small URI SIZE [COUNT] [LAYOUT]");
   const std::string what = argv[1];
   ASSIGN_OR_RETURN(const Location location, ParseLocation(argv[2]));
   ASSIGN_OR_RETURN(const ByteSize size, ParseByteSize(argv[3]));
@@ -150,15 +165,18 @@ Status Run(int argc, char** argv) {
   RealClock clock;
   FileSystemOptions options;
   ASSIGN_OR_RETURN(options.config, LoadHadoopConfig(""));
-  if (argc > 5 && std::string(argv[5]) == "single") options.layout = WriteLayout::kSingle;
+  if (argc > 5) {
+    ASSIGN_OR_RETURN(options.layout, ParseWriteLayout(argv[5]));
+  }
   ASSIGN_OR_RETURN(std::unique_ptr<FileSystem> fs, OpenFileSystem(location, options, clock));
   Bench bench(*fs, clock, location.path, size.bytes);
   const TimePoint start = clock.Now();
   const double cpu = CpuSeconds();
-  Status status = InvalidArgumentError(what + ": write, read, random or small");
+  Status status = InvalidArgumentError(what + ": write, read, readers, random or small");
   uint64_t moved = size.bytes;
   if (what == "write") status = bench.Write();
   if (what == "read") status = bench.Read();
+  if (what == "readers") status = bench.Readers(count), moved = size.bytes * static_cast<uint64_t>(count);
   if (what == "random") status = bench.Random(count), moved = 4096ull * static_cast<uint64_t>(count);
   if (what == "small") status = bench.Small(count), moved = size.bytes * static_cast<uint64_t>(count);
   RETURN_IF_ERROR(status);

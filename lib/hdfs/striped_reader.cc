@@ -32,6 +32,12 @@ Result<size_t> StripedReader::Read(uint64_t offset, std::span<std::byte> out, De
   if (offset >= length_) return 0;
   const uint64_t end = offset + std::min<uint64_t>(out.size(), length_ - offset);
   const uint64_t begin = offset;
+  uint64_t ahead;
+  {
+    MutexLock lock(mutex_);
+    ahead = window_.OnRead(offset, end - offset);
+  }
+  if (ahead > 0) Prefetch({offset, end - offset + ahead});
   for (const Set& set : sets_) {
     const uint64_t set_end = set.start + set.layout.length_bytes;
     if (offset >= set_end || end <= set.start) continue;

@@ -4,6 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "lib/base/mutex.h"
+#include "lib/hdfs/read_plan.h"
 #include "lib/hdfs/stripe_manifest.h"
 
 namespace paceline::hdfs {
@@ -27,6 +29,9 @@ class StripedReader final : public Reader {
 
   std::vector<Set> sets_;
   uint64_t length_ = 0;
+  Mutex mutex_;
+  // Over all stripes: each stripe's own reader sees only its share, and would begin when it is its turn.
+  ReadWindow window_ GUARDED_BY(mutex_){{}};
 };
 
 }  // namespace paceline::hdfs
