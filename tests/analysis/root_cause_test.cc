@@ -117,6 +117,19 @@ TEST(RootCauseWalk, ComparesDescriptorsBeforeProgress) {
   EXPECT_EQ(RanksOf(Diagnose(tables)), std::vector<int32_t>{1});
 }
 
+TEST(RootCauseWalk, DoesNotBlameAReceiverThatIsFull) {
+  // In a long ring the rank before the stuck one runs out of buffers at it.
+  const Tables tables = RingModel(14, 1, Function::kAllReduce, {Fault::kKernelStuck, 3, 2}).Snapshot();
+  bool has_no_credit = false;
+  for (const ProxyView& proxy : tables.processes[2].proxies)
+    has_no_credit |= proxy.is_send && proxy.ready > proxy.moved;
+  ASSERT_TRUE(has_no_credit);
+  const Verdict verdict = Diagnose(tables);
+  EXPECT_EQ(verdict.category, Category::kGpuStuck) << Text(verdict);
+  EXPECT_EQ(RanksOf(verdict), std::vector<int32_t>{3});
+  EXPECT_GE(verdict.confidence, 0.79);
+}
+
 TEST(RootCauseWalk, LooksAtTheOldestOperationThatAnybodyIsIn) {
   // Rank 0 has done the one in which rank 1 is stuck, and waits in the next, which rank 1 has not launched for that.
   Tables tables = Stuck(Fault::kKernelStuck, 1);
