@@ -156,20 +156,24 @@ CLI::App* AddRunCommand(CLI::App& group, const std::string& name, const std::str
   return command;
 }
 
+void AddConnection(CLI::App& app, SessionOptions& session, double& timeout_seconds) {
+  app.add_option("--kubeconfig", session.kubeconfig,
+                 "kubeconfig file ($KUBECONFIG, ~/.kube/config or the pod's account unless given)");
+  app.add_option("--context", session.context, "context of the kubeconfig");
+  app.add_option("-n,--namespace", session.ns, "namespace (the context's unless given)");
+  app.add_option("--timeout", timeout_seconds, "seconds for the whole command")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+}
+
 int Main(int argc, char** argv) {
   Options options;
   CLI::App app("Looks at training jobs on Kubernetes: where a start took its time, and whether Paceline is well.",
                "pacectl");
   app.require_subcommand(1);
   app.fallthrough();
-  app.add_option("--kubeconfig", options.session.kubeconfig,
-                 "kubeconfig file ($KUBECONFIG, ~/.kube/config or the pod's account unless given)");
-  app.add_option("--context", options.session.context, "context of the kubeconfig");
-  app.add_option("-n,--namespace", options.session.ns, "namespace (the context's unless given)");
   double timeout_seconds = 30;
-  app.add_option("--timeout", timeout_seconds, "seconds for the whole command")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+  AddConnection(app, options.session, timeout_seconds);
 
   CLI::App* job = app.add_subcommand("job", "training jobs of every kind")->require_subcommand(1)->fallthrough();
   CLI::App* job_ls = job->add_subcommand("ls", "list jobs with their newest run");
