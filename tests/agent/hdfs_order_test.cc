@@ -40,10 +40,10 @@ TEST(HdfsOrder, SaysAllThatTheVolumeSays) {
   EXPECT_EQ(order->owner, "csi-1");
   EXPECT_EQ(order->name, HdfsMountName("csi-1"));
   for (const char* part :
-       {" --uri hdfs://ns/jobs/a b --directory {mountPoint} --control-socket {control} --access-kernel-checks=false", " --writes-layout single",
-        " --writes-segment-size 64MiB", " --writes-block-size 256MiB", " --writes-pipelines 4",
-        " --writes-replication 2", " --owners-uid 1000", " --owners-gid 100", " --hadoop-user alice",
-        " --reads-budget 64MiB", " --writes-budget 64MiB", " --read-only"}) {
+       {" --uri hdfs://ns/jobs/a b --directory {mountPoint} --control-socket {control} --access-kernel-checks=false",
+        " --writes-layout single", " --writes-segment-size 64MiB", " --writes-block-size 256MiB",
+        " --writes-pipelines 4", " --writes-replication 2", " --owners-uid 1000", " --owners-gid 100",
+        " --hadoop-user alice", " --reads-budget 64MiB", " --writes-budget 64MiB", " --read-only"}) {
     EXPECT_THAT(Line(*order), HasSubstr(part));
   }
   EXPECT_FALSE(order->files.has_value());
