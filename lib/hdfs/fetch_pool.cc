@@ -224,7 +224,6 @@ void FetchPool::Attempt(Work& work) {
 }
 
 void FetchPool::Succeed(Work& work, RangeBuffer buffer, Duration took) {
-  std::vector<DataNode> silent;
   {
     MutexLock lock(mutex_);
     RangeFetch& fetch = *work.fetch;
@@ -237,16 +236,16 @@ void FetchPool::Succeed(Work& work, RangeBuffer buffer, Duration took) {
     }
     if (!fetch.is_done_) {
       std::swap(fetch.buffer_, buffer);
-      Finish(fetch, Status());
       for (const auto& other : fetch.attempts_) {
-        // The loser of a hedge that has brought nothing at all is a DataNode that hangs, not one that is slow.
-        if (other->control.bytes_read() == 0) silent.push_back(other->node);
+        // The loser of a hedge that has brought nothing at all is a DataNode that hangs, not one that is slow. Known
+        // before anybody has this range: the next one must not wait for that DataNode again.
+        if (other->control.bytes_read() == 0) datanodes_.MarkDead(other->node);
         other->control.Cancel();
       }
+      Finish(fetch, Status());
     }
     work_.NotifyOne();
   }
-  for (const DataNode& node : silent) datanodes_.MarkDead(node);
   ReturnBuffer(std::move(buffer));
 }
 
