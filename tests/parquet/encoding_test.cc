@@ -57,7 +57,8 @@ TEST(DeltaBinaryPacked, GoesUpAndDown) {
 
 TEST(PlainBytes, LengthBeyondTheEndIsRefused) {
   std::vector<std::string_view> values;
-  EXPECT_TRUE(DecodePlainBytes(Bytes({2, 0, 0, 0, 'h', 'i'}), 1, values));
+  const std::string bytes = Bytes({2, 0, 0, 0, 'h', 'i'});  // the values are views into it
+  EXPECT_TRUE(DecodePlainBytes(bytes, 1, values));
   EXPECT_THAT(values, ElementsAre("hi"));
   EXPECT_FALSE(DecodePlainBytes(Bytes({3, 0, 0, 0, 'h', 'i'}), 1, values));
   EXPECT_FALSE(DecodePlainBytes(Bytes({2, 0, 0}), 1, values));
