@@ -42,12 +42,12 @@ class Writer {
     json["blocking_slowdown"] = result_.slowdown;
     json["blocking_step_slowdown"] = Sorted(step_names_, step_slowdown_);
     json["launch_step_slowdown"] = Sorted(step_names_, launch_step_slowdown_);
-    Add(json, "blocking_decompose_by_dp_rank", result_.by_dp_rank, step_slowdown_);
-    Add(json, "launch_decompose_by_dp_rank", result_.launch_by_dp_rank, launch_step_slowdown_);
-    Add(json, "blocking_decompose_by_stage", result_.by_stage, step_slowdown_);
-    Add(json, "launch_decompose_by_stage", result_.launch_by_stage, launch_step_slowdown_);
-    Add(json, "blocking_decompose_by_optype", result_.by_type, step_slowdown_);
-    Add(json, "launch_decompose_by_optype", result_.launch_by_type, launch_step_slowdown_);
+    Add(json, "blocking_decompose_by_dp_rank", result_.by_dp_rank);
+    Add(json, "launch_decompose_by_dp_rank", result_.launch_by_dp_rank);
+    Add(json, "blocking_decompose_by_stage", result_.by_stage);
+    Add(json, "launch_decompose_by_stage", result_.launch_by_stage);
+    Add(json, "blocking_decompose_by_optype", result_.by_type);
+    Add(json, "launch_decompose_by_optype", result_.launch_by_type);
     AddPerStep(json, "blocking_decompose_by_dp_rank_per_step", result_.by_dp_rank, step_slowdown_);
     AddPerStep(json, "launch_decompose_by_dp_rank_per_step", result_.launch_by_dp_rank, launch_step_slowdown_);
     AddPerStep(json, "blocking_decompose_by_stage_per_step", result_.by_stage, step_slowdown_);
@@ -74,7 +74,7 @@ class Writer {
     return object;
   }
 
-  void Add(Json& json, const char* name, const std::optional<Decomposition>& parts, const std::vector<double>&) const {
+  void Add(Json& json, const char* name, const std::optional<Decomposition>& parts) const {
     json[name] = parts ? Sorted(parts->parts, parts->ratio) : Json(nullptr);
   }
 

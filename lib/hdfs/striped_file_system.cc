@@ -143,12 +143,7 @@ class StripedFileSystem final : public FileSystem {
   Result<std::unique_ptr<Writer>> Append(const std::string& path, Deadline deadline) override {
     ASSIGN_OR_RETURN(std::optional<StripeManifest> manifest, FindManifest(path, deadline));
     if (!manifest.has_value()) return plain_->Append(path, deadline);
-    StripedWriter::Target target{.plain = *plain_,
-                                 .clock = clock_,
-                                 .path = path,
-                                 .options = {},
-                                 .rules = rules_,
-                                 .before = *std::move(manifest)};
+    StripedWriter::Target target = TargetOver(path, *std::move(manifest));
     ASSIGN_OR_RETURN(std::unique_ptr<Writer> file, Rewrite(path, &target, deadline));
     return std::unique_ptr<Writer>(new StripedWriter(std::move(target), std::move(file)));
   }
@@ -159,12 +154,7 @@ class StripedFileSystem final : public FileSystem {
     if (length > manifest->length_bytes()) return PosixError(EINVAL, "truncate " + path + ": would make it longer");
     if (length == manifest->length_bytes()) return Status();
     const std::vector<StripeSet> dropped = manifest->Cut(length);
-    StripedWriter::Target target{.plain = *plain_,
-                                 .clock = clock_,
-                                 .path = path,
-                                 .options = {},
-                                 .rules = rules_,
-                                 .before = *std::move(manifest)};
+    StripedWriter::Target target = TargetOver(path, *std::move(manifest));
     ASSIGN_OR_RETURN(std::unique_ptr<Writer> file, Rewrite(path, &target, deadline));
     StripedWriter writer(std::move(target), std::move(file));
     RETURN_IF_ERROR(writer.Close(deadline));
@@ -282,6 +272,12 @@ class StripedFileSystem final : public FileSystem {
     if (!manifest.has_value()) return Status();
     for (const StripeSet& set : manifest->sets) RETURN_IF_ERROR(change(DirectoryOf(path) + "/" + set.folder));
     return Status();
+  }
+
+  // For writing on where `manifest` ends; Rewrite fills the options in.
+  StripedWriter::Target TargetOver(const std::string& path, StripeManifest manifest) {
+    return {
+        .plain = *plain_, .clock = clock_, .path = path, .options = {}, .rules = rules_, .before = std::move(manifest)};
   }
 
   // Opens the file that gets the manifest anew, with the attributes that the present one has.

@@ -4,49 +4,18 @@
 
 #include <cstring>
 
+#include "tests/ring/one_comm.h"
+
 namespace paceline::agent {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr uint64_t kMs = 1'000'000;  // of the ring's time, which is in nanoseconds here
-constexpr uint64_t kNow = 100'000 * kMs;
-
-std::string Name(uint16_t index) { return index == 1 ? "AllReduce" : index == 2 ? "ncclFloat32" : ""; }
-
-ring::Tables OneComm() {
-  ring::Tables tables;
-  tables.header.world_rank = 5;
-  std::strcpy(tables.header.run, "run-1");
-  ring::Entry<RingComm> comm;
-  comm.index = 3;
-  comm.value.state = RING_OPEN;
-  comm.value.generation = 1;
-  comm.value.comm_id = 77;
-  comm.value.rank = 2;
-  comm.value.nranks = 4;
-  std::strcpy(comm.value.name, "dp");
-  tables.comms.push_back(comm);
-  return tables;
-}
-
-RingCall& AddCall(ring::Tables& tables, uint64_t index, uint64_t start_ms_ago, uint64_t last_ms_ago) {
-  ring::Entry<RingCall> entry;
-  entry.index = static_cast<uint32_t>(tables.calls.size()) + 10;
-  RingCall& call = entry.value;
-  call.state = RING_STOPPED;
-  call.kind = 2;
-  call.comm = 3;
-  call.index = index;
-  call.count = 1000;
-  call.func = 1;
-  call.datatype = 2;
-  call.proxies = 4;
-  call.start = kNow - start_ms_ago * kMs;
-  call.last = kNow - last_ms_ago * kMs;
-  tables.calls.push_back(entry);
-  return tables.calls.back().value;
-}
+using ring::AddCall;
+using ring::kMs;
+using ring::kNow;
+using ring::Name;
+using ring::OneComm;
 
 TEST(RingProgress, GivesEachOperationOnceAndInOrder) {
   ring::Tables tables = OneComm();
