@@ -54,26 +54,13 @@ Result<Digest> DigestAt(const Json& json, const std::vector<std::string>& path) 
   return digest;
 }
 
-Result<Descriptor> ReadDescriptor(const Json& json) {
-  Descriptor descriptor;
-  Result<std::string> media_type = JsonString(json, "mediaType");
-  Result<int64_t> size = JsonInt(json, "size");
-  if (!media_type.ok()) return Wrong(media_type.status().message());
-  if (!size.ok()) return Wrong(size.status().message());
-  if (*size < 0) return Wrong("a negative size");
-  descriptor.media_type = std::move(*media_type);
-  descriptor.size_bytes = static_cast<uint64_t>(*size);
-  ASSIGN_OR_RETURN(descriptor.digest, DigestAt(json, {"digest"}));
-  return descriptor;
-}
-
 // The layers of a manifest of either kind.
 Result<std::vector<BlockLayer>> ReadLayers(const Json& json) {
   const Json* list = FindJson(json, "layers");
   if (list == nullptr || !list->is_array()) return Wrong("layers are missing");
   std::vector<BlockLayer> layers;
   for (const Json& item : *list) {
-    ASSIGN_OR_RETURN(Descriptor descriptor, ReadDescriptor(item));
+    ASSIGN_OR_RETURN(Descriptor descriptor, ParseDescriptor(item));
     if (descriptor.media_type == kEmptyMediaType) continue;
     if (descriptor.media_type == kIndexMediaType) {
       if (layers.size() == kMaxLayers) return Wrong(fmt::format("more than {} layers", kMaxLayers));
@@ -104,6 +91,19 @@ Result<Json> ReadManifest(std::string_view text, std::string_view artifact_type)
 
 }  // namespace
 
+Result<Descriptor> ParseDescriptor(const Json& json) {
+  Descriptor descriptor;
+  Result<std::string> media_type = JsonString(json, "mediaType");
+  Result<int64_t> size = JsonInt(json, "size");
+  if (!media_type.ok()) return Wrong(media_type.status().message());
+  if (!size.ok()) return Wrong(size.status().message());
+  if (*size < 0) return Wrong("a negative size");
+  descriptor.media_type = std::move(*media_type);
+  descriptor.size_bytes = static_cast<uint64_t>(*size);
+  ASSIGN_OR_RETURN(descriptor.digest, DigestAt(json, {"digest"}));
+  return descriptor;
+}
+
 std::string EncodeImageManifest(const BlockImageManifest& image) {
   Json layers = Json::array();
   for (const BlockLayer& layer : image.layers) AppendLayer(layer, &layers);
@@ -125,7 +125,7 @@ Result<BlockImageManifest> ParseImageManifest(std::string_view text) {
   BlockImageManifest image;
   const Json* subject = FindJson(json, "subject");
   if (subject == nullptr) return Wrong("subject is missing");
-  ASSIGN_OR_RETURN(image.subject, ReadDescriptor(*subject));
+  ASSIGN_OR_RETURN(image.subject, ParseDescriptor(*subject));
   if (FindJsonAt(json, {"annotations", kConfigKey}) != nullptr) {
     ASSIGN_OR_RETURN(image.config, DigestAt(json, {"annotations", kConfigKey}));
   }

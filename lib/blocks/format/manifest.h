@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/json.h"
 #include "lib/base/result.h"
 #include "lib/blocks/format/blob_store.h"
 #include "lib/blocks/format/digest.h"
@@ -47,6 +48,9 @@ std::string EncodeLayerManifest(const BlockLayer& layer);
 // kDataLoss for what is no such manifest, naming the field.
 Result<BlockImageManifest> ParseImageManifest(std::string_view json);
 Result<BlockLayer> ParseLayerManifest(std::string_view json);
+
+// Media type, digest and size; annotations are left out. kDataLoss, as above.
+Result<Descriptor> ParseDescriptor(const Json& json);
 
 // Tags, section 5. `manifest` is the digest of the original image manifest of one platform.
 std::string ImageTag(const Digest& manifest);
