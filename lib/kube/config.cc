@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "lib/kube/base64.h"
+#include "lib/base/base64.h"
 
 namespace paceline::kube {
 namespace {

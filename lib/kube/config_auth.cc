@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "lib/base/base64.h"
 #include "lib/base/mutex.h"
-#include "lib/kube/base64.h"
 #include "lib/kube/config_exec.h"
 
 namespace paceline::kube {

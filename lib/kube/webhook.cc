@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "lib/base/base64.h"
 #include "lib/base/json.h"
 #include "lib/base/utf8.h"
-#include "lib/kube/base64.h"
 #include "lib/kube/json_fields.h"
 
 namespace paceline::kube {

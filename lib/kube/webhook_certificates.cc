@@ -10,8 +10,8 @@
 #include <sstream>
 #include <utility>
 
+#include "lib/base/base64.h"
 #include "lib/base/mutex.h"
-#include "lib/kube/base64.h"
 #include "lib/kube/json_fields.h"
 #include "lib/net/tls_certificates.h"
 

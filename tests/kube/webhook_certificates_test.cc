@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "lib/kube/base64.h"
+#include "lib/base/base64.h"
 #include "lib/kube/rest_client.h"
 #include "lib/net/tls_certificates.h"
 #include "tests/fakes/api_server.h"

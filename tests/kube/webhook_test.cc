@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lib/base/base64.h"
 #include "lib/base/utf8.h"
-#include "lib/kube/base64.h"
 #include "lib/kube/json_fields.h"
 #include "tests/fakes/capture_log.h"
 #include "tests/fakes/simulated_clock.h"

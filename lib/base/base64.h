@@ -1,5 +1,4 @@
-// Base64 with padding (RFC 4648 section 4), as Kubernetes writes bytes in JSON: Secret data, caBundle, patches,
-// kubeconfig's "-data" fields. Pure functions.
+// Base64 with padding (RFC 4648 section 4): bytes in Kubernetes' JSON, credentials of registries. Pure functions.
 #pragma once
 
 #include <string>
@@ -7,7 +6,7 @@
 
 #include "lib/base/result.h"
 
-namespace paceline::kube {
+namespace paceline {
 
 std::string EncodeBase64(std::string_view bytes);
 
@@ -15,4 +14,4 @@ std::string EncodeBase64(std::string_view bytes);
 // alphabet, a wrong length, or bytes after the padding.
 Result<std::string> DecodeBase64(std::string_view text);
 
-}  // namespace paceline::kube
+}  // namespace paceline

@@ -1,9 +1,9 @@
-#include "lib/kube/base64.h"
+#include "lib/base/base64.h"
 
 #include <algorithm>
 #include <cstdint>
 
-namespace paceline::kube {
+namespace paceline {
 namespace {
 
 constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -53,4 +53,4 @@ Result<std::string> DecodeBase64(std::string_view text) {
   return bytes;
 }
 
-}  // namespace paceline::kube
+}  // namespace paceline
