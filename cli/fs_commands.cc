@@ -1,14 +1,18 @@
 #include "cli/fs_commands.h"
 
 #include <fmt/format.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cli/fs_bench.h"
 #include "cli/fs_tables.h"
 #include "cli/fs_transfer.h"
+#include "lib/base/units.h"
 #include "lib/hdfs/open.h"
 
 namespace paceline::cli {
@@ -29,6 +33,10 @@ struct FsOptions {
   bool makes_parents = false;
   bool sums_up = false;
   int threads = 8;
+  std::string size = "1GiB";
+  int files = 1;
+  int replication = 0;
+  bool keeps_files = false;
 };
 
 // A filesystem and where in it.
@@ -56,6 +64,8 @@ class Runner {
   Status MakeDirectory();
   Status DiskUsage();
   Status Blocks();
+  Status Bench();
+  Status Prefetch();
 
  private:
   Result<Place> Open(const std::string& uri);
@@ -312,6 +322,49 @@ Status Runner::Blocks() {
   return Status();
 }
 
+Status Runner::Bench() {
+  ASSIGN_OR_RETURN(const ByteSize size, ParseByteSize(options_.size));
+  if (size.bytes == 0) return InvalidArgumentError("--size: there is nothing to measure in an empty file");
+  ASSIGN_OR_RETURN(const Place place, Open(options_.from));
+  const std::string& path = place.location.path;
+  ASSIGN_OR_RETURN(const hdfs::FileStatus status, place.fs->Stat(path, Soon()));
+  const BenchOptions bench{.file_bytes = size.bytes,
+                           .files = options_.files,
+                           .replication = static_cast<uint32_t>(options_.replication),
+                           .keeps_files = options_.keeps_files,
+                           .call_limit = kDataLimit};
+  std::vector<BenchResult> results;
+  if (status.type == hdfs::FileStatus::Type::kDirectory) {
+    ASSIGN_OR_RETURN(results, BenchDirectory(*place.fs, path, bench, clock_, Progress()));
+  } else {
+    ASSIGN_OR_RETURN(const BenchResult read, BenchFile(*place.fs, path, bench, clock_, Progress()));
+    results.push_back(read);
+  }
+  if (format_ == OutputFormat::kTable) {
+    fmt::print("{}", RenderTable(BenchTable(results)));
+    return Status();
+  }
+  nlohmann::json list = nlohmann::json::array();
+  for (const BenchResult& result : results) list.push_back(BenchValue(result));
+  fmt::print("{}", RenderValue(list, format_));
+  return Status();
+}
+
+// The mount answers to this attribute: docs/hdfs-mount.md. No socket of it need be in reach, as inside of a pod.
+Status Runner::Prefetch() {
+  for (const std::string& path : options_.uris) {
+    char answer[128];
+    const ssize_t size = getxattr(path.c_str(), "user.paceline.prefetch", answer, sizeof answer);
+    if (size < 0 && (errno == ENODATA || errno == EOPNOTSUPP)) {
+      return InvalidArgumentError(path + ": no file of a paceline-hdfs-mount, or one that is being written");
+    }
+    if (size < 0) return ErrnoStatus(errno, path);
+    if (format_ == OutputFormat::kTable)
+      fmt::print("{}: {}\n", path, std::string_view(answer, static_cast<size_t>(size)));
+  }
+  return Status();
+}
+
 using Body = Status (Runner::*)();
 
 class FsGroup final : public FsCommands {
@@ -331,11 +384,8 @@ class FsGroup final : public FsCommands {
     AddForce(*get);
     CLI::App* put = AddPair("put", "store a file or a directory", "local", "uri", &Runner::Put);
     AddForce(*put);
-    put->add_option("--layout", options_.layout,
-                    "plain: ordinary files, written in parallel; single: by one pipeline; striped: dealt over several "
-                    "files, which only Paceline reads")
-        ->check(CLI::IsMember({"plain", "single", "striped"}))
-        ->capture_default_str();
+    AddLayout(*put);
+    AddMeasuring();
   }
 
   bool is_given() const override { return group_->parsed(); }
@@ -373,6 +423,34 @@ class FsGroup final : public FsCommands {
     return command;
   }
   void AddForce(CLI::App& command) { command.add_flag("-f,--force", options_.is_forced, "replace what is there"); }
+
+  void AddLayout(CLI::App& command) {
+    command
+        .add_option("--layout", options_.layout,
+                    "plain: ordinary files, written in parallel; single: by one pipeline; striped: dealt over several "
+                    "files, which only Paceline reads")
+        ->check(CLI::IsMember({"plain", "single", "striped"}))
+        ->capture_default_str();
+  }
+
+  void AddMeasuring() {
+    CLI::App* bench =
+        Add("bench", "measure how fast a directory is written and read, or a file is read", &Runner::Bench);
+    bench->add_option("uri", options_.from, "a directory, for files that are removed again, or a file to read")
+        ->required();
+    bench->add_option("--size", options_.size, "of each file that is written")->capture_default_str();
+    bench->add_option("--files", options_.files, "files written and read at once")
+        ->check(CLI::Range(1, 256))
+        ->capture_default_str();
+    bench->add_option("--replication", options_.replication, "of the files that are written; 0: the server's default")
+        ->check(CLI::Range(0, 512));
+    bench->add_flag("--keep", options_.keeps_files, "do not remove them");
+    AddLayout(*bench);
+    Add("prefetch", "tell a mount that files will be read, so that it loads them before they are opened",
+        &Runner::Prefetch)
+        ->add_option("path", options_.uris, "files and directories on a paceline-hdfs-mount, one or more")
+        ->required();
+  }
 
   void AddListing() {
     CLI::App* ls = AddMany("ls", "list files and directories", &Runner::List);

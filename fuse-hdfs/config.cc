@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <sstream>
+
 namespace paceline::fuse_hdfs {
 namespace {
 
@@ -14,13 +17,15 @@ void AddPlaceFields(ConfigSpec& spec, MountConfig* config) {
   spec.Add("daemon", &config->runs_as_daemon, "Go to the background once the mount works.");
   spec.Add("pidFile", &config->pid_file, "Write the process's number there once the mount works.");
   spec.Add("readOnly", &config->is_read_only, "Refuse every change.");
+  spec.Add("createDirectory", &config->creates_directory,
+           "Make what is mounted, and the directories above it, when it is not there: mode 0755, of the mount's user.");
   spec.Add("hadoop.configDir", &config->hadoop_config_dir,
            "Folder of core-site.xml and hdfs-site.xml. Empty: HADOOP_CONF_DIR, $HADOOP_HOME/etc/hadoop, "
            "/etc/hadoop/conf.");
   spec.Add("hadoop.user", &config->user,
            "HDFS user without Kerberos. Empty: HADOOP_USER_NAME, else the user of this process.");
   spec.Add("control.socket", &config->control_socket,
-           "Unix socket that answers stats, metrics, flush, drop-caches and log-level. Empty: none.");
+           "Unix socket that answers stats, metrics, flush, drop-caches, prefetch and log-level. Empty: none.");
 }
 
 void AddWriteFields(ConfigSpec& spec, MountConfig* config) {
@@ -52,6 +57,11 @@ void AddReadFields(ConfigSpec& spec, MountConfig* config) {
   spec.Add("reads.firstAhead", &config->first_ahead, "Fetched ahead of a sequential reader at first.").Positive();
   spec.Add("reads.maxAhead", &config->max_ahead, "Fetched ahead at most, for each file; 0 turns it off.");
   spec.Add("reads.kernelAhead", &config->kernel_ahead, "The kernel's read-ahead. Needs root; else 128 KiB.").Positive();
+  spec.Add(
+      "prefetch.paths", &config->prefetch_paths,
+      "Files and directories below the mount's root, separated by commas, that will be read first: they are loaded "
+      "as soon as the mount works, up to half of reads.budget.");
+  spec.Add("prefetch.hold", &config->prefetch_hold, "How long a loaded file waits for whoever opens it.").Positive();
 }
 
 void AddAccessFields(ConfigSpec& spec, MountConfig* config) {
@@ -91,6 +101,9 @@ Status Check(const MountConfig& config) {
   if (config.uri.empty() || config.directory.empty()) {
     return InvalidArgumentError(
         "uri, directory: say what to mount and where: paceline-hdfs-mount hdfs://host:8020/ /mnt");
+  }
+  if (config.is_read_only && config.creates_directory) {
+    return InvalidArgumentError("readOnly, createDirectory: what is only read must be there");
   }
   return LocationOf(config).status();
 }
@@ -135,6 +148,22 @@ std::vector<std::string> NamePositionals(const ConfigSpec& spec, const std::vect
   return named;
 }
 
+std::vector<std::string> PrefetchPathsOf(const MountConfig& config) {
+  std::vector<std::string> paths;
+  std::istringstream text(config.prefetch_paths);
+  for (std::string path; std::getline(text, path, ',');) {
+    if (!path.empty()) paths.push_back(PathBelowMount(config, path));
+  }
+  return paths;
+}
+
+std::string PathBelowMount(const MountConfig& config, const std::string& path) {
+  const std::string directory = AbsolutePath(config.directory);
+  if (path == directory) return "/";
+  if (path.rfind(directory + "/", 0) == 0) return path.substr(directory.size());
+  return path.rfind('/', 0) == 0 ? path : "/" + path;
+}
+
 Result<hdfs::Location> LocationOf(const MountConfig& config) { return hdfs::ParseLocation(config.uri).Annotate("uri"); }
 
 Result<hdfs::FileSystemOptions> FileSystemOptionsOf(const MountConfig& config, const hdfs::Location& location) {
@@ -169,6 +198,10 @@ MountRules RulesOf(const MountConfig& config, const hdfs::Location& location, co
   rules.writes.replication = static_cast<uint32_t>(config.replication);
   rules.writes.block_size_bytes = config.block_size.bytes;
   rules.read_ahead = {.first_bytes = config.first_ahead.bytes, .max_bytes = config.max_ahead.bytes};
+  // The other half is for those who read.
+  rules.prefetch.budget_bytes = config.read_budget.bytes / 2;
+  rules.prefetch.step_bytes = std::min(rules.prefetch.step_bytes, rules.prefetch.budget_bytes);
+  rules.prefetch.hold = config.prefetch_hold;
   rules.attribute_lifetime = config.attribute_lifetime;
   rules.max_cached = static_cast<size_t>(config.max_cached);
   rules.metadata_limit = config.metadata_limit;

@@ -19,6 +19,7 @@ struct MountConfig {
   std::string log_file;
   std::string pid_file;
   bool is_read_only = false;
+  bool creates_directory = false;
   std::string hadoop_config_dir;
   std::string user;
   std::string layout = "plain";
@@ -38,6 +39,8 @@ struct MountConfig {
   ByteSize first_ahead{8 << 20};
   ByteSize max_ahead{128 << 20};
   ByteSize kernel_ahead{4 << 20};
+  std::string prefetch_paths;
+  Duration prefetch_hold = std::chrono::minutes(10);
   int uid = -1;
   int gid = -1;
   int unknown_uid = 65534;
@@ -68,5 +71,11 @@ Result<hdfs::Location> LocationOf(const MountConfig& config);
 Result<hdfs::FileSystemOptions> FileSystemOptionsOf(const MountConfig& config, const hdfs::Location& location);
 MountRules RulesOf(const MountConfig& config, const hdfs::Location& location, const hdfs::HadoopConfig& hadoop);
 fusefs::MountOptions MountOptionsOf(const MountConfig& config);
+
+// The paths of prefetch.paths, each from the mount's root on.
+std::vector<std::string> PrefetchPathsOf(const MountConfig& config);
+// What a person calls `path`, as the mount's root sees it: "/mnt/step_100" and "step_100" are "/step_100" where /mnt is
+// the mount's directory.
+std::string PathBelowMount(const MountConfig& config, const std::string& path);
 
 }  // namespace paceline::fuse_hdfs

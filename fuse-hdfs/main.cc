@@ -21,7 +21,9 @@ constexpr Duration kControlLimit = std::chrono::minutes(10);
 // paceline-hdfs-mount control SOCKET COMMAND...
 int RunControl(int argc, char** argv) {
   if (argc < 4) {
-    fmt::print(stderr, "usage: paceline-hdfs-mount control SOCKET stats|metrics|flush|drop-caches|log-level LEVEL\n");
+    fmt::print(
+        stderr,
+        "usage: paceline-hdfs-mount control SOCKET stats|metrics|flush|drop-caches|prefetch PATH|log-level LEVEL\n");
     return 2;
   }
   std::string line;

@@ -1,12 +1,14 @@
 #include "fuse-hdfs/mount_file_system.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "fuse-hdfs/mount_handles.h"
+#include "lib/hdfs/open.h"
 #include "lib/hdfs/posix_error.h"
 
 namespace paceline::fuse_hdfs {
@@ -49,7 +51,8 @@ MountFileSystem::MountFileSystem(hdfs::FileSystem& fs, const Clock& clock, Logge
       log_(log),
       rules_(std::move(rules)),
       owners_(rules_.owners),
-      cache_(clock, rules_.attribute_lifetime, rules_.max_cached) {}
+      cache_(clock, rules_.attribute_lifetime, rules_.max_cached),
+      prefetcher_(fs, clock, rules_.prefetch) {}
 
 MountFileSystem::~MountFileSystem() = default;
 
@@ -249,6 +252,10 @@ int MountFileSystem::GetSpace(fusefs::Space* space) {
 
 namespace {
 
+// Reading this attribute of a file or directory says that it will be read. Not for setting: readers may have no right
+// to write, and a mount may be read-only. No listing shows it, so that only who means it asks for it.
+constexpr std::string_view kPrefetchXattr = "user.paceline.prefetch";
+
 // HDFS has user and trusted attributes. The kernel asks for security.capability at writes, and programs for ACLs;
 // neither is there, and no server needs to be asked.
 int ForeignXattr(const std::string& name) {
@@ -263,6 +270,12 @@ int MountFileSystem::GetXattr(uint64_t inode, const std::string& name, std::stri
   if (OverlayOf(inode).has_value()) return ENODATA;  // setting one makes the file visible first
   Result<std::string> path = PathOf(inode);
   if (!path.ok()) return Fail("getxattr", "", path.status());
+  if (name == kPrefetchXattr) {
+    const Result<Prefetcher::Plan> plan = prefetcher_.Add(*path, Within(rules_.metadata_limit));
+    if (!plan.ok()) return Fail("prefetch", *path, plan.status());
+    *value = fmt::format("files={} bytes={}", plan->files, plan->bytes);
+    return 0;
+  }
   Result<hdfs::Xattrs> all = fs_.GetXattrs(*path, Within(rules_.metadata_limit));
   if (!all.ok()) return Fail("getxattr", *path, all.status());
   for (auto& [key, text] : *all) {
@@ -271,6 +284,11 @@ int MountFileSystem::GetXattr(uint64_t inode, const std::string& name, std::stri
     return 0;
   }
   return ENODATA;
+}
+
+Result<Prefetcher::Plan> MountFileSystem::Prefetch(const std::string& path) {
+  ASSIGN_OR_RETURN(const hdfs::Location place, hdfs::ParseLocation("file://" + path));
+  return prefetcher_.Add(UnderRoot(place.path), Within(rules_.metadata_limit));
 }
 
 int MountFileSystem::SetXattr(uint64_t inode, const std::string& name, std::string_view value, int flags) {

@@ -5,10 +5,10 @@
 
 #include <atomic>
 #include <memory>
-#include <set>
 #include <unordered_map>
 
 #include "fuse-hdfs/owner_map.h"
+#include "fuse-hdfs/prefetcher.h"
 #include "fuse-hdfs/read_ahead.h"
 #include "fuse-hdfs/start_read.h"
 #include "fuse-hdfs/status_cache.h"
@@ -24,6 +24,7 @@ struct MountRules {
   OwnerRules owners;
   WriteRules writes;
   ReadAheadRules read_ahead;
+  PrefetchRules prefetch;
   uint32_t space_replication = 1;                         // statfs divides by it
   Duration attribute_lifetime = std::chrono::seconds(1);  // of what the kernel and the cache remember
   size_t max_cached = 100000;
@@ -50,13 +51,20 @@ class MountFileSystem final : public fusefs::Operations {
   // Makes everything that is being written visible. The first failure is returned; the others are tried all the same.
   Status FlushAll(Deadline deadline) EXCLUDES(mutex_);
   // Forgets what was learnt of the server. The kernel's caches are the caller's affair: Inodes() says which.
-  void DropCaches() { cache_.Clear(); }
+  void DropCaches() {
+    cache_.Clear();
+    prefetcher_.Clear();
+  }
+  // `path`, a file or a directory below the mount's root ("/step_100"), will be read: see Prefetcher::Add. Also
+  // kInvalidArgument for a path with "..".
+  Result<Prefetcher::Plan> Prefetch(const std::string& path);
   std::vector<uint64_t> Inodes() const { return nodes_.Inodes(); }
 
   const MountStats& stats() const { return stats_; }
   uint64_t held_bytes() const { return budget_.held_bytes; }
   size_t known_nodes() const { return nodes_.size(); }
   size_t cached_statuses() const { return cache_.size(); }
+  Prefetcher::Stats prefetch_stats() const { return prefetcher_.stats(); }
 
   int Lookup(const fusefs::Caller& caller, uint64_t parent, const std::string& name, fusefs::Entry* entry) override;
   void Forget(uint64_t inode, uint64_t count) override;
@@ -132,6 +140,7 @@ class MountFileSystem final : public fusefs::Operations {
   void MoveOpenFiles(const std::string& from, const std::string& to) EXCLUDES(mutex_);
   Status HideOpenFile(uint64_t inode, const OpenInodePtr& open, uint64_t parent, const std::string& name);
   bool RemoveHiddenIn(const std::string& directory) EXCLUDES(mutex_);
+  bool RemoveDeadPartsIn(const std::string& directory);
   void NoteChange(const std::string& path);
 
   // Directories.
@@ -146,6 +155,7 @@ class MountFileSystem final : public fusefs::Operations {
   OwnerMap owners_;
   fusefs::NodeTable nodes_;
   StatusCache cache_;
+  Prefetcher prefetcher_;
   WriteBudget budget_;
   MountStats stats_;
 

@@ -108,7 +108,10 @@ Status MountFileSystem::OpenForWriting(uint64_t inode, const OpenInodePtr& open,
 // Opens the reader of a handle. True when the kernel may keep what it has cached of the file.
 Result<bool> MountFileSystem::OpenForReading(Handle& handle, uint64_t inode, const std::string& path) {
   ASSIGN_OR_RETURN(const hdfs::FileStatus status, StatPath(path));
-  ASSIGN_OR_RETURN(std::unique_ptr<hdfs::Reader> reader, fs_.Open(path, Within(rules_.metadata_limit)));
+  std::unique_ptr<hdfs::Reader> reader = prefetcher_.Claim(path, status);
+  if (reader == nullptr) {
+    ASSIGN_OR_RETURN(reader, fs_.Open(path, Within(rules_.metadata_limit)));
+  }
   const Version version{.modified = status.modified, .length_bytes = reader->length_bytes(), .file_id = status.file_id};
   {
     MutexLock lock(handle.mutex);

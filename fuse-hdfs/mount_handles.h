@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fuse-hdfs/mount_file_system.h"
@@ -44,11 +45,19 @@ struct MountFileSystem::Handle {
   bool IsWriter(int32_t process) EXCLUDES(mutex);
 };
 
+// Holds one page of the server's listing at a time, however large the directory.
 struct MountFileSystem::DirectoryHandle {
   Mutex mutex;  // held while a page is fetched: one handle is read by one thread, others wait for the same page
   std::vector<hdfs::FileStatus> entries;
+  size_t first = 0;  // number of entries[0] in the directory
   std::string last_name;
   bool has_more = true;
+  // Where pages begin: the number of the first entry, and the name before it. For readers that go back (seekdir).
+  std::vector<std::pair<size_t, std::string>> pages;
+
+  size_t end() const { return first + entries.size(); }
+  // Back to the page that holds the entry with this number.
+  void Rewind(size_t index);
 };
 
 }  // namespace paceline::fuse_hdfs

@@ -136,6 +136,25 @@ bool MountFileSystem::RemoveHiddenIn(const std::string& directory) {
   return !hidden.empty();
 }
 
+// What writers left behind that died is in nobody's listing, so it must not keep anybody from removing the directory.
+// True when there was some, and nothing that is seen.
+bool MountFileSystem::RemoveDeadPartsIn(const std::string& directory) {
+  std::string start_after;
+  for (bool has_more = true; has_more;) {
+    const Result<hdfs::ListPage> page = fs_.List(directory, start_after, Within(rules_.metadata_limit));
+    if (!page.ok()) return false;
+    for (const hdfs::FileStatus& entry : page->entries) {
+      if (fs_.IsVisibleName(entry.name)) return false;
+    }
+    has_more = page->has_more && !page->entries.empty();
+    if (has_more) start_after = page->entries.back().name;
+  }
+  // No close takes longer than the limit of one.
+  const Result<size_t> removed = fs_.RemoveStaleParts(directory, rules_.commit_limit, Within(rules_.metadata_limit));
+  if (!removed.ok()) Fail("remove what dead writers left", directory, removed.status());
+  return removed.ok() && *removed > 0;
+}
+
 int MountFileSystem::RemoveDirectory(uint64_t parent, const std::string& name) {
   Result<std::string> path = PathOf(parent, name);
   if (!path.ok()) return Fail("rmdir", name, path.status());
@@ -144,6 +163,7 @@ int MountFileSystem::RemoveDirectory(uint64_t parent, const std::string& name) {
   };
   Status status = remove();
   if (hdfs::ErrnoOf(status) == ENOTEMPTY && RemoveHiddenIn(*path)) status = remove();
+  if (hdfs::ErrnoOf(status) == ENOTEMPTY && RemoveDeadPartsIn(*path)) status = remove();
   NoteChange(*path);
   if (!status.ok()) return Fail("rmdir", *path, status);
   cache_.ForgetTree(*path);
@@ -237,11 +257,24 @@ std::vector<hdfs::FileStatus> MountFileSystem::NewFilesIn(uint64_t parent) {
   return found;
 }
 
-// Appends one page of the server's listing; behind the last one come files that only this mount knows.
+void MountFileSystem::DirectoryHandle::Rewind(size_t index) {
+  entries.clear();
+  while (!pages.empty() && pages.back().first > index) pages.pop_back();
+  first = pages.empty() ? 0 : pages.back().first;
+  last_name = pages.empty() ? "" : pages.back().second;
+  if (!pages.empty()) pages.pop_back();  // LoadMore notes it again
+  has_more = true;
+}
+
+// The next page of the server's listing in place of the one before; behind the last one come files that only this mount
+// knows.
 Status MountFileSystem::LoadMore(DirectoryHandle& directory, uint64_t inode) {
   ASSIGN_OR_RETURN(const std::string path, PathOf(inode));
   const uint64_t generation = cache_.generation();
   ASSIGN_OR_RETURN(hdfs::ListPage page, fs_.List(path, directory.last_name, Within(rules_.metadata_limit)));
+  directory.first = directory.end();
+  directory.entries.clear();
+  directory.pages.emplace_back(directory.first, directory.last_name);
   if (page.entries.empty()) page.has_more = false;
   const std::string prefix = path == "/" ? path : path + "/";
   for (hdfs::FileStatus& entry : page.entries) {
@@ -253,8 +286,8 @@ Status MountFileSystem::LoadMore(DirectoryHandle& directory, uint64_t inode) {
   directory.has_more = page.has_more;
   if (directory.has_more) return Status();
   for (hdfs::FileStatus& fresh : NewFilesIn(inode)) {
-    const auto same = [&](const hdfs::FileStatus& entry) { return entry.name == fresh.name; };
-    if (std::any_of(directory.entries.begin(), directory.entries.end(), same)) continue;
+    // Another client may have made one of the same name; then it was on some page.
+    if (StatPath(prefix + fresh.name).ok()) continue;
     directory.entries.push_back(std::move(fresh));
   }
   return Status();
@@ -283,27 +316,25 @@ int MountFileSystem::ReadDirectory(uint64_t inode, uint64_t handle, uint64_t off
     directory = found->second;
   }
   MutexLock lock(directory->mutex);
-  if (offset == 0) {  // the start, or rewinddir
-    directory->entries.clear();
-    directory->last_name.clear();
-    directory->has_more = true;
-  }
+  if (offset == 0) directory->Rewind(0);  // the start, or rewinddir
   const fusefs::Entry self{.attributes = {.inode = inode, .mode = S_IFDIR}};
   if (offset == 0 && !sink->Add(".", self, ++offset)) return 0;
   if (offset == 1 && !sink->Add("..", self, ++offset)) return 0;
-  bool is_page_done = false;
+  if (offset - 2 < directory->first) directory->Rewind(offset - 2);
+  bool has_added = false;
   while (true) {
     const size_t index = offset - 2;
-    if (index < directory->entries.size()) {
-      if (!AddListed(inode, directory->entries[index], offset + 1, *sink)) return 0;
+    if (index >= directory->first && index < directory->end()) {
+      if (!AddListed(inode, directory->entries[index - directory->first], offset + 1, *sink)) return 0;
+      has_added = true;
       ++offset;
       continue;
     }
-    // One page of the server per request: a large directory starts to appear at once.
-    if (!directory->has_more || (is_page_done && index > 0)) return 0;
+    // One page of the server per request: a large directory starts to appear at once. Not none, though, where a page
+    // has hidden names only: that would be the directory's end.
+    if (!directory->has_more || has_added) return 0;
     const Status status = LoadMore(*directory, inode);
     if (!status.ok()) return Fail("readdir", nodes_.PathOf(inode).value_or(""), status);
-    is_page_done = true;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "fuse-hdfs/control_server.h"
 #include "lib/base/json.h"
@@ -34,6 +35,10 @@ class MountMetrics {
     AddGauge("paceline_mount_open_handles", "Open files.", [&mount] { return mount.stats().open_handles.load(); });
     AddGauge("paceline_mount_unsent_bytes", "Bytes written and not yet sent.", [&mount] { return mount.held_bytes(); });
     AddGauge("paceline_mount_known_inodes", "Inodes that the kernel knows.", [&mount] { return mount.known_nodes(); });
+    AddGauge("paceline_mount_prefetched_bytes", "Bytes loaded for files that nobody has opened yet.",
+             [&mount] { return mount.prefetch_stats().asked_bytes; });
+    AddGauge("paceline_mount_prefetched_files_opened", "Files that were loaded before they were opened.",
+             [&mount] { return mount.prefetch_stats().claimed_files; });
     AddGauge("paceline_mount_cached_paths", "Paths in the attribute cache.",
              [&mount] { return mount.cached_statuses(); });
   }
@@ -58,6 +63,7 @@ class MountMetrics {
 
 std::string StatsText(const MountConfig& config, const MountFileSystem& mount) {
   const MountStats& stats = mount.stats();
+  const Prefetcher::Stats prefetch = mount.prefetch_stats();
   nlohmann::json value = {{"uri", config.uri},
                           {"directory", config.directory},
                           {"version", Version()},
@@ -70,7 +76,12 @@ std::string StatsText(const MountConfig& config, const MountFileSystem& mount) {
                           {"knownInodes", mount.known_nodes()},
                           {"cachedPaths", mount.cached_statuses()},
                           {"cacheHits", stats.status_hits.load()},
-                          {"cacheMisses", stats.status_misses.load()}};
+                          {"cacheMisses", stats.status_misses.load()},
+                          {"prefetch",
+                           {{"files", prefetch.files},
+                            {"bytes", prefetch.asked_bytes},
+                            {"openedFiles", prefetch.claimed_files},
+                            {"expiredFiles", prefetch.expired_files}}}};
   if (const std::optional<StartRead::Span> start = stats.start_read.span()) {
     value["firstReadAt"] = FormatRfc3339Micro(start->first);
     value["startReadEndAt"] = FormatRfc3339Micro(start->last);
@@ -87,6 +98,15 @@ struct Parts {
   MountMetrics& metrics;
 };
 
+// A path may have blanks, at which the line was split.
+std::string PrefetchText(const Parts& parts, const std::vector<std::string>& words) {
+  std::string path = words[1];
+  for (size_t i = 2; i < words.size(); ++i) path += " " + words[i];
+  const Result<Prefetcher::Plan> plan = parts.mount.Prefetch(PathBelowMount(parts.config, path));
+  if (!plan.ok()) return "error: " + plan.status().ToString() + "\n";
+  return fmt::format("files={} bytes={}\n", plan->files, plan->bytes);
+}
+
 std::string Control(const Parts& parts, const std::vector<std::string>& words) {
   const std::string& command = words.front();
   if (command == "stats") return StatsText(parts.config, parts.mount);
@@ -100,6 +120,7 @@ std::string Control(const Parts& parts, const std::vector<std::string>& words) {
     for (const uint64_t inode : parts.mount.Inodes()) parts.session.Invalidate(inode);
     return "ok\n";
   }
+  if (command == "prefetch" && words.size() > 1) return PrefetchText(parts, words);
   if (command == "log-level" && words.size() == 2) {
     LogLevel level = LogLevel::kInfo;
     const Status status = ParseLogLevel(words[1], &level);
@@ -107,11 +128,29 @@ std::string Control(const Parts& parts, const std::vector<std::string>& words) {
     parts.log.SetLevel(level);
     return "ok\n";
   }
-  return "error: unknown command; there are stats, metrics, flush, drop-caches, log-level LEVEL\n";
+  return "error: unknown command; there are stats, metrics, flush, drop-caches, prefetch PATH, log-level LEVEL\n";
+}
+
+void PrefetchFirst(const MountConfig& config, MountFileSystem& mount, Logger& log) {
+  for (const std::string& path : PrefetchPathsOf(config)) {
+    const Result<Prefetcher::Plan> plan = mount.Prefetch(path);
+    if (plan.ok()) {
+      log.Info("loading ahead", {{"path", path}, {"files", plan->files}, {"bytes", plan->bytes}});
+    } else {
+      log.Warn("cannot load ahead", {{"path", path}, {"error", plan.status()}});
+    }
+  }
 }
 
 Status CheckRoot(hdfs::FileSystem& fs, const MountConfig& config, const std::string& path, const Clock& clock) {
-  Result<hdfs::FileStatus> root = fs.Stat(path, Deadline::After(clock, config.metadata_limit));
+  const Deadline deadline = Deadline::After(clock, config.metadata_limit);
+  Result<hdfs::FileStatus> root = fs.Stat(path, deadline);
+  if (root.status().code() == StatusCode::kNotFound && config.creates_directory) {
+    // Every node of a job may be here at once; to be second is fine.
+    const Status made = fs.Mkdirs(path, 0755, hdfs::MkdirsMode::kMakeParents, deadline);
+    if (!made.ok()) return made.Annotate(config.uri);
+    root = fs.Stat(path, deadline);
+  }
   if (!root.ok()) return root.status().Annotate(config.uri);
   if (root->type != hdfs::FileStatus::Type::kDirectory) return InvalidArgumentError(config.uri + ": not a directory");
   return Status();
@@ -141,6 +180,8 @@ Status RunMount(const MountConfig& config, const Clock& clock, Logger& log, std:
   }
   RETURN_IF_ERROR(on_mounted());
   log.Info("mounted", {{"uri", config.uri}, {"directory", config.directory}});
+  // Beside the serving: listings of a busy NameNode must not keep the first request waiting.
+  const std::jthread prefetch([&] { PrefetchFirst(config, mount, log); });
   RETURN_IF_ERROR(session->Serve(stop));
   log.Info("unmounting", {{"uri", config.uri}, {"directory", config.directory}});
   control.reset();

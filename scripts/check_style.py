@@ -185,7 +185,8 @@ WRAPPERS = [
     (("gssapi/",), ["lib/hdfs/gss_client.cc"]),
     (("grpc/", "grpcpp/", "google/protobuf/"), ["agent/*", "snapshotter/*", "lib/hdfs/*"]),
     (("expat.h",), ["lib/hdfs/hadoop_config.cc"]),
-    (("isa-l",), ["lib/hdfs/checksum.cc", "lib/blocks/format/digest.cc", "lib/blocks/image/gzip_source.cc"]),
+    (("isa-l",), ["lib/hdfs/checksum.cc", "lib/hdfs/ec_decode.cc", "lib/blocks/format/digest.cc",
+                  "lib/blocks/image/gzip_source.cc"]),
     (("fuse3/", "fuse.h", "fuse_lowlevel.h"), ["lib/fusefs/*"]),
     (("nlohmann/json.hpp", "nlohmann/ordered"), ["*.cc", "lib/api/field*.h", "lib/api/*_impl.h"]),  # internal headers
     (("fmt/",), ["*.cc"]),

@@ -77,12 +77,16 @@ constexpr PlainAttribute kPlainAttributes[] = {
     {"blockSize", "--writes-block-size", true, 1 << 20, 0},
     {"pipelines", "--writes-pipelines", false, 1, 64},
     {"replication", "--writes-replication", false, 1, 512},
+    {"stripeFiles", "--writes-stripe-files", false, 1, 64},
+    {"stripeUnit", "--writes-stripe-unit", true, 64 << 10, 0},
     {"uid", "--owners-uid", false, 0, 2147483647},
     {"gid", "--owners-gid", false, 0, 2147483647},
 };
 
 constexpr std::string_view kKnownAttributes =
-    "uri, layout, segmentSize, blockSize, pipelines, replication, uid, gid, user, memoryLimit, readOnly";
+    "uri, layout, segmentSize, blockSize, pipelines, replication, stripeFiles, stripeUnit, uid, gid, user, "
+    "memoryLimit, "
+    "createDirectory, prefetch, readOnly";
 
 class OrderMaker {
  public:
@@ -104,7 +108,11 @@ class OrderMaker {
     for (const auto& [key, value] : spec_.attributes) RETURN_IF_ERROR(Take(key, value, &is_read_only));
     Flag("--reads-budget", SizeText(memory_bytes_ / 2));
     Flag("--writes-budget", SizeText(memory_bytes_ / 2));
+    if (is_read_only && creates_directory_) {
+      return Wrong("createDirectory", "true", "does not go with a volume that is only read");
+    }
     if (is_read_only) order_.arguments.push_back("--read-only");
+    if (creates_directory_) order_.arguments.push_back("--create-directory");
     RETURN_IF_ERROR(TakeSecrets());
     return std::move(order_);
   }
@@ -127,9 +135,15 @@ class OrderMaker {
       Flag("--hadoop-user", value);
     } else if (key == "memoryLimit") {
       ASSIGN_OR_RETURN(memory_bytes_, Bytes(key, value, kSmallestMemory));
-    } else if (key == "readOnly") {
+    } else if (key == "readOnly" || key == "createDirectory") {
       if (value != "true" && value != "false") return Wrong(key, value, "is neither true nor false");
-      *is_read_only = *is_read_only || value == "true";
+      bool& is_set = key == "readOnly" ? *is_read_only : creates_directory_;
+      is_set = is_set || value == "true";
+    } else if (key == "prefetch") {
+      if (value.empty() || value.size() > kMaxUriBytes || HasParentComponent(value)) {
+        return Wrong(key, value, "must be paths below the directory, separated by commas, without \"..\"");
+      }
+      Flag("--prefetch-paths", value);
     } else {
       return TakePlain(key, value);
     }
@@ -178,6 +192,7 @@ class OrderMaker {
   const HdfsRules& rules_;
   MountOrder order_;
   int64_t memory_bytes_ = 0;
+  bool creates_directory_ = false;
 };
 
 }  // namespace

@@ -30,6 +30,15 @@ struct DataNode {
   std::string Key() const { return ip + ":" + std::to_string(transfer_port); }
 };
 
+// Of an erasure-coded file, whose blocks are groups: see ec_policy.h.
+struct EcPolicy {
+  enum class Codec { kReedSolomon, kXor, kOther };
+  std::string name;
+  Codec codec = Codec::kOther;
+  uint32_t data_units = 0, parity_units = 0;
+  uint64_t cell_bytes = 0;
+};
+
 struct LocatedBlock {
   ExtendedBlock block;
   uint64_t offset = 0;  // in the file
@@ -38,6 +47,9 @@ struct LocatedBlock {
   std::vector<uint32_t> storage_types;   // likewise
   SecurityToken token;
   bool is_corrupt = false;
+  // Of a group: which unit each of `nodes` has, and the token that opens it.
+  std::vector<uint8_t> unit_indexes;
+  std::vector<SecurityToken> unit_tokens;
 
   uint64_t end() const { return offset + block.length_bytes; }
 };
@@ -49,7 +61,7 @@ struct LocatedBlocks {
   std::optional<LocatedBlock> last_block;
   bool is_last_block_complete = true;
   bool is_encrypted = false;
-  bool is_erasure_coded = false;
+  std::optional<EcPolicy> ec_policy;  // the file is erasure coded, and its blocks are groups
 };
 
 enum class ChecksumType : uint32_t { kNone = 0, kCrc32 = 1, kCrc32c = 2 };

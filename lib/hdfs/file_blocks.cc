@@ -21,7 +21,9 @@ Status FileBlocks::Refresh(NameNode& namenode, uint64_t offset, Deadline deadlin
     if (clock_.Now() - refreshed_ < kRefreshPause) return Status();
     refreshed_ = clock_.Now();
   }
-  ASSIGN_OR_RETURN(const LocatedBlocks fresh, namenode.GetBlockLocations(path_, {offset, kRefreshBytes}, deadline));
+  const ByteRange range = select_ == nullptr ? ByteRange{offset, kRefreshBytes} : ByteRange{0, INT64_MAX};
+  ASSIGN_OR_RETURN(LocatedBlocks fresh, namenode.GetBlockLocations(path_, range, deadline));
+  if (select_ != nullptr) fresh.blocks = select_(fresh.blocks);
   auto updated = std::make_shared<std::vector<LocatedBlock>>(*blocks());
   for (LocatedBlock& block : *updated) {
     for (const LocatedBlock& found : fresh.blocks) {

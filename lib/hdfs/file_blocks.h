@@ -2,7 +2,9 @@
 // lib/hdfs; shared by the reader of a file and the ranges that it has on their way. Thread-safe.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "lib/base/mutex.h"
@@ -13,10 +15,15 @@ namespace paceline::hdfs {
 
 class FileBlocks {
  public:
-  // `blocks` as the NameNode gave them, sorted, the last block under construction included with its visible length.
-  FileBlocks(std::string path, std::vector<LocatedBlock> blocks, const Clock& clock)
+  // What of the file's blocks, all of them, this is about: for erasure-coded files, whose units are blocks of their
+  // own.
+  using Select = std::function<std::vector<LocatedBlock>(std::span<const LocatedBlock>)>;
+  // `blocks` as the NameNode gave them, sorted, the last block under construction included with its visible length; or
+  // what `select` makes of them.
+  FileBlocks(std::string path, std::vector<LocatedBlock> blocks, const Clock& clock, Select select = nullptr)
       : path_(std::move(path)),
         clock_(clock),
+        select_(std::move(select)),
         blocks_(std::make_shared<const std::vector<LocatedBlock>>(std::move(blocks))) {}
 
   const std::string& path() const { return path_; }
@@ -29,6 +36,7 @@ class FileBlocks {
  private:
   const std::string path_;
   const Clock& clock_;
+  const Select select_;
   mutable Mutex mutex_;
   std::shared_ptr<const std::vector<LocatedBlock>> blocks_ GUARDED_BY(mutex_);
   TimePoint refreshed_ GUARDED_BY(mutex_){};

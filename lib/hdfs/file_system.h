@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,7 +40,7 @@ struct FileStatus {
   uint64_t file_id = 0;           // stays over a rename; 0 when the server has none
   std::string symlink_target;
   bool is_encrypted = false;      // inside an encryption zone: Open and Create refuse it with kUnimplemented
-  bool is_erasure_coded = false;  // Open refuses it with kUnimplemented
+  bool is_erasure_coded = false;  // Append and Truncate refuse it with kUnimplemented
 };
 
 struct ListPage {
@@ -120,6 +121,9 @@ struct CreateOptions {
   uint32_t replication = 0;        // 0: the server's default
   uint64_t block_size_bytes = 0;   // 0: the server's default
   std::optional<uint64_t> length;  // expected length, when known: a hint for the layout
+  // Stopping makes the call of the writer that is under way, and every later one but Abandon, fail with kCancelled
+  // soon.
+  std::stop_token stop;
 };
 
 class FileSystem {
@@ -160,7 +164,8 @@ class FileSystem {
 
   virtual Result<Capacity> StatCapacity(Deadline deadline) = 0;
 
-  // kNotFound; kInvalidArgument (EISDIR) for a directory; kUnimplemented for encrypted and erasure-coded files.
+  // kNotFound; kInvalidArgument (EISDIR) for a directory; kUnimplemented for encrypted files, and for files of an
+  // erasure coding policy that is not known.
   virtual Result<std::unique_ptr<Reader>> Open(const std::string& path, Deadline deadline) = 0;
 
   // The parent must exist. Fails now rather than at Close for what can be known now: permission, quota, safe mode.
@@ -176,9 +181,10 @@ class FileSystem {
 
   virtual Result<std::vector<BlockLocation>> Locate(const std::string& path, ByteRange range, Deadline deadline) = 0;
 
-  // Removes hidden parts in `directory` that a writer left behind when it died (older than `age`). Returns how many.
-  // Filesystems without such parts return 0.
-  virtual Result<size_t> RemoveStaleParts(const std::string& directory, Duration age, Deadline deadline) = 0;
+  // Removes hidden parts in `directory` that writers left behind when they died. Returns how many. Dead is whose lease
+  // has run out, on HDFS a minute after its last sign of life; where all files are complete and no lease tells, whose
+  // files have not changed for `quiet`, which must exceed the time that Writer::Close may take.
+  virtual Result<size_t> RemoveStaleParts(const std::string& directory, Duration quiet, Deadline deadline) = 0;
 
   // False for names of parts and temporary files of writers, which a mount hides from its listings.
   virtual bool IsVisibleName(std::string_view name) const = 0;

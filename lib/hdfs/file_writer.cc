@@ -17,6 +17,11 @@ constexpr int kMaxSetups = 6;
 constexpr Duration kComebackLimit = 15s;
 constexpr Duration kComebackPoll = 500ms;
 
+OpenFile Stoppable(OpenFile file, const std::stop_token& stop) {
+  file.stop = stop;
+  return file;
+}
+
 std::string_view AsText(std::span<const std::byte> data) {
   return {reinterpret_cast<const char*>(data.data()), data.size()};
 }
@@ -24,8 +29,27 @@ std::string_view AsText(std::span<const std::byte> data) {
 }  // namespace
 
 FileWriter::FileWriter(std::shared_ptr<WriteContext> context, OpenFile file, Naming naming)
-    : context_(std::move(context)), file_(std::move(file)), naming_(std::move(naming)), position_(file_.length_bytes) {
+    : context_(std::move(context)),
+      file_(Stoppable(std::move(file), naming.stop)),
+      naming_(std::move(naming)),
+      position_(file_.length_bytes),
+      on_stop_(naming_.stop, [this] { Abort(); }) {
   lease_.emplace(context_->leases);
+}
+
+void FileWriter::Use(std::unique_ptr<BlockWriter> block) {
+  {
+    MutexLock lock(mutex_);
+    block_.swap(block);
+    pipeline_ = block_.get();
+  }
+  // The stop may have come while there was none to abort.
+  if (naming_.stop.stop_requested()) Abort();
+}
+
+void FileWriter::Abort() {
+  MutexLock lock(mutex_);
+  if (pipeline_ != nullptr) pipeline_->Abort();
 }
 
 Result<std::unique_ptr<FileWriter>> FileWriter::Make(std::shared_ptr<WriteContext> context, NameNode::Appended opened,
@@ -82,7 +106,7 @@ Status FileWriter::FinishBlock(Deadline deadline) {
   RETURN_IF_ERROR(WithRecovery([&] { return block_->Finish(deadline); }, deadline, /*is_closing=*/true));
   finished_ = block_->block().block;
   finished_->length_bytes = block_->position();
-  block_.reset();
+  Use(nullptr);
   context_->spread.Release(std::exchange(favored_, ""));
   return Status();
 }
@@ -107,7 +131,7 @@ void FileWriter::Abandon() {
   context_->spread.Release(std::exchange(favored_, ""));
   if (is_closed_) return;
   is_closed_ = true;
-  block_.reset();
+  Use(nullptr);
   const Deadline deadline = Deadline::After(context_->clock, kAbandonLimit);
   // Best effort, both: the lease ends by itself, and the janitor finds the file.
   if (naming_.final_path.empty()) {
@@ -123,7 +147,7 @@ Status FileWriter::NextBlock(Deadline deadline) {
   context_->spread.Release(std::exchange(favored_, context_->spread.Acquire(deadline)));
   if (!favored_.empty()) placement.favored = {favored_};
   Status last;
-  for (int tries = 0; tries < kMaxSetups; ++tries) {
+  for (int tries = 0; tries < kMaxSetups && !naming_.stop.stop_requested(); ++tries) {
     Result<LocatedBlock> added = context_->namenode.AddBlock(file_, finished_, placement, deadline);
     // With too few DataNodes left the excluded ones are the only ones: they may have come back.
     if (!added.ok() && !placement.exclude.empty() && added.status().code() == StatusCode::kResourceExhausted) {
@@ -133,8 +157,7 @@ Status FileWriter::NextBlock(Deadline deadline) {
     if (!added.ok()) return added.status();
     const LocatedBlock located = *std::move(added);
     PipelineFailure failure;
-    block_ =
-        BlockWriter::Open(context_->datanodes, {.block = located, .packets = context_->packets()}, deadline, &failure);
+    Use(BlockWriter::Open(context_->datanodes, {.block = located, .packets = context_->packets()}, deadline, &failure));
     if (block_ != nullptr) {
       block_is_known_ = block_is_appended_ = false;
       return Status();
@@ -148,7 +171,7 @@ Status FileWriter::NextBlock(Deadline deadline) {
       placement.exclude.push_back(located.nodes[lost]);
     }
   }
-  return last.Annotate("write " + file_.path);
+  return naming_.stop.stop_requested() ? Stopped() : last.Annotate("write " + file_.path);
 }
 
 Status FileWriter::OpenAppended(LocatedBlock last, Deadline deadline) {
@@ -165,7 +188,7 @@ Status FileWriter::OpenAppended(LocatedBlock last, Deadline deadline) {
     setup.block.token = renewed.token;
     setup.new_stamp = renewed.block.generation_stamp;
     PipelineFailure failure;
-    block_ = BlockWriter::Open(context_->datanodes, setup, deadline, &failure);
+    Use(BlockWriter::Open(context_->datanodes, setup, deadline, &failure));
     if (block_ != nullptr) break;
     if (tries >= kMaxSetups) return Fail(failure.status.Annotate("append to " + file_.path));
     Status status = DropLost(failure, &setup.block, &lost, deadline);
@@ -188,6 +211,7 @@ Status FileWriter::WithRecovery(Step step, Deadline deadline, bool is_closing) {
   for (int recoveries = 0;;) {
     const Status status = step();
     if (status.ok()) return status;
+    if (naming_.stop.stop_requested()) return Stopped();
     if (block_->failure().status.ok()) return status;  // the caller's deadline
     if (const uint64_t now = block_->acknowledged(); now > progress) {
       progress = now;
@@ -207,7 +231,7 @@ Status FileWriter::DropLost(const PipelineFailure& failure, LocatedBlock* block,
     if (limit.Expired(context_->clock)) {
       return failure.status.Annotate(fmt::format("write {}: every DataNode of its last block has failed", file_.path));
     }
-    context_->clock.SleepFor(kComebackPoll, {});
+    if (!context_->clock.SleepFor(kComebackPoll, naming_.stop)) return Stopped();
     indexes = datanodes.SilentNodes(*block);
   }
   for (const size_t index : indexes) {
@@ -255,13 +279,14 @@ Status FileWriter::OpenRecovered(LocatedBlock block, std::vector<DataNode> lost,
     std::unique_ptr<BlockWriter> fresh = BlockWriter::Open(context_->datanodes, setup, deadline, &failure);
     if (fresh == nullptr) {
       if (deadline.Expired(context_->clock)) break;
+      if (naming_.stop.stop_requested()) return Stopped();
       RETURN_IF_ERROR(DropLost(failure, &block, &lost, deadline));
       continue;
     }
     ExtendedBlock stamped = block.block;
     stamped.generation_stamp = setup.new_stamp;
     RETURN_IF_ERROR(context_->namenode.UpdatePipeline(block.block, stamped, block.nodes, block.storage_ids, deadline));
-    block_ = std::move(fresh);
+    Use(std::move(fresh));
     block_->SetStamp(setup.new_stamp);
     // A failure here is one of the new pipeline, which keeps the packets; whoever asked finds it broken and comes
     // again.

@@ -2,10 +2,13 @@
 // appending, and where the parallel layout is not allowed. Internal to lib/hdfs. Used by one thread at a time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 
+#include "lib/base/mutex.h"
 #include "lib/hdfs/file_system.h"
 #include "lib/hdfs/write_context.h"
 
@@ -17,6 +20,7 @@ class FileWriter final : public Writer {
   struct Naming {
     std::string final_path;  // empty: the file keeps its name, and Abandon leaves it (append)
     CreateMode mode = CreateMode::kOverwrite;
+    std::stop_token stop;  // CreateOptions::stop
   };
 
   // A file that was just created, or one to append to.
@@ -37,6 +41,7 @@ class FileWriter final : public Writer {
   Status FlushAs(BlockWriter::Durability durability, Deadline deadline);
   Status Usable() const;
   Status Fail(Status status) { return failure_ = std::move(status); }
+  Status Stopped() const { return CancelledError("write " + file_.path + ": stopped"); }
   Status OpenAppended(LocatedBlock last, Deadline deadline);
   Status NextBlock(Deadline deadline);
   Status FinishBlock(Deadline deadline);
@@ -51,9 +56,12 @@ class FileWriter final : public Writer {
   // to come back: a pause of this machine or of the network looks the same.
   Status DropLost(const PipelineFailure& failure, LocatedBlock* block, std::vector<DataNode>* lost, Deadline deadline);
   Status Replace(LocatedBlock* block, const std::vector<DataNode>& lost, Deadline deadline);
+  // Makes `block` the pipeline in use.
+  void Use(std::unique_ptr<BlockWriter> block) EXCLUDES(mutex_);
+  void Abort() EXCLUDES(mutex_);
 
   const std::shared_ptr<WriteContext> context_;
-  const OpenFile file_;
+  const OpenFile file_;  // with the stop of naming_
   const Naming naming_;
   std::optional<LeaseHold> lease_;
   std::unique_ptr<BlockWriter> block_;
@@ -66,6 +74,10 @@ class FileWriter final : public Writer {
   uint64_t position_ = 0;
   bool is_closed_ = false;
   Status failure_;
+
+  Mutex mutex_;
+  BlockWriter* pipeline_ GUARDED_BY(mutex_) = nullptr;  // block_, for whoever stops the writer
+  std::stop_callback<std::function<void()>> on_stop_;   // the last member: it ends before the others
 };
 
 }  // namespace paceline::hdfs

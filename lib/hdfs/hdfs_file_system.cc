@@ -7,6 +7,8 @@
 #include <cerrno>
 
 #include "lib/hdfs/data_node_sasl.h"
+#include "lib/hdfs/dead_writers.h"
+#include "lib/hdfs/ec_reader.h"
 #include "lib/hdfs/fetch_pool.h"
 #include "lib/hdfs/file_blocks.h"
 #include "lib/hdfs/file_writer.h"
@@ -55,7 +57,7 @@ class HdfsFileSystem final : public FileSystem {
     RpcClient::Options rpc;
     DataNodeClient::Options datanodes;
     FetchPool::Options pool;
-    uint64_t write_budget = 0;
+    std::shared_ptr<ByteBudget> budget;
     ReplacementRules replacement;
   };
 
@@ -69,7 +71,7 @@ class HdfsFileSystem final : public FileSystem {
         namenode_(std::move(settings.rpc), settings.datanodes.client_name, clock),
         datanodes_(std::move(settings.datanodes), clock),
         pool_(settings.pool, datanodes_, namenode_, clock),
-        budget_(settings.write_budget, clock),
+        budget_(std::move(settings.budget)),
         spread_(namenode_, clock),
         leases_(namenode_, clock) {
     if (datanode_security_ != nullptr) datanode_security_->SetNameNode(&namenode_);
@@ -135,9 +137,8 @@ class HdfsFileSystem final : public FileSystem {
     if (located->is_encrypted) {
       return PosixError(EOPNOTSUPP, "open " + path + ": lies in an encryption zone, whose keys this client cannot get");
     }
-    if (located->is_erasure_coded) {
-      return PosixError(EOPNOTSUPP, "open " + path + ": is erasure coded, which this client cannot read");
-    }
+    // A group that is being written is left out, as its length is nobody's knowledge but the writer's.
+    if (located->ec_policy.has_value()) return EcReader::Open(pool_, path, *located->ec_policy, located->blocks);
     uint64_t length = located->length_bytes;
     std::vector<LocatedBlock> blocks = std::move(located->blocks);
     if (located->last_block.has_value() && !located->is_last_block_complete) {
@@ -174,9 +175,9 @@ class HdfsFileSystem final : public FileSystem {
                         "create " + path + ": lies in an encryption zone, whose keys this client cannot get");
     }
     if (options_.layout == WriteLayout::kSingle || context->is_concat_refused->load()) {
-      ASSIGN_OR_RETURN(
-          std::unique_ptr<FileWriter> writer,
-          FileWriter::Make(std::move(context), {.file = *std::move(file)}, {path, options.mode}, deadline));
+      ASSIGN_OR_RETURN(std::unique_ptr<FileWriter> writer,
+                       FileWriter::Make(std::move(context), {.file = *std::move(file)},
+                                        {path, options.mode, options.stop}, deadline));
       return std::unique_ptr<Writer>(std::move(writer));
     }
     return std::unique_ptr<Writer>(new ParallelWriter(std::move(context), *std::move(file), {path, options, id}));
@@ -189,11 +190,10 @@ class HdfsFileSystem final : public FileSystem {
       return PosixError(EOPNOTSUPP, "append to " + path + ": is encrypted or erasure coded");
     }
     ASSIGN_OR_RETURN(std::shared_ptr<WriteContext> context, MakeWriteContext(deadline));
-    ASSIGN_OR_RETURN(const LocatedBlocks located, namenode_.GetBlockLocations(path, {0, kWholeFile}, deadline));
-    const auto start = AppendsInNewBlock(located.blocks, status.block_size_bytes) ? NameNode::AppendStart::kNewBlock
-                                                                                  : NameNode::AppendStart::kLastBlock;
     for (Duration wait = kFirstPoll;; wait = std::min(wait * 2, kLongestPoll)) {
-      auto opened = namenode_.Append(path, start, deadline);
+      // Into the last block also of a file that was joined: a block of its own would leave one in the middle that ends
+      // within a chunk, which Hadoop's own client cannot append to (docs/decisions/0014).
+      auto opened = namenode_.Append(path, NameNode::AppendStart::kLastBlock, deadline);
       if (opened.ok()) {
         ASSIGN_OR_RETURN(std::unique_ptr<FileWriter> writer,
                          FileWriter::Make(std::move(context), *std::move(opened), {}, deadline));
@@ -236,14 +236,14 @@ class HdfsFileSystem final : public FileSystem {
     return blocks;
   }
 
-  Result<size_t> RemoveStaleParts(const std::string& directory, Duration age, Deadline deadline) override {
+  Result<size_t> RemoveStaleParts(const std::string& directory, Duration quiet, Deadline deadline) override {
     ASSIGN_OR_RETURN(const std::vector<FileStatus> entries, ListAll(*this, directory, deadline));
     size_t removed = 0;
-    for (const FileStatus& entry : entries) {
-      if (!IsStalePart(entry.name, entry.modified, clock_.WallNow(), age)) continue;
-      const std::string path = (directory == "/" ? "" : directory) + "/" + entry.name;
-      ASSIGN_OR_RETURN(const bool was_there, namenode_.Delete(path, RemoveMode::kFileOrEmptyDirectory, deadline));
-      if (was_there) ++removed;
+    for (const WriterParts& parts : GroupByWriter(entries)) {
+      ASSIGN_OR_RETURN(const bool is_dead, IsWriterDead(namenode_, clock_, directory, parts, quiet, deadline));
+      if (!is_dead) continue;
+      ASSIGN_OR_RETURN(const size_t files, RemoveParts(namenode_, directory, parts, deadline));
+      removed += files;
     }
     return removed;
   }
@@ -263,7 +263,7 @@ class HdfsFileSystem final : public FileSystem {
         WriteContext{.namenode = namenode_,
                      .datanodes = datanodes_,
                      .clock = clock_,
-                     .budget = budget_,
+                     .budget = *budget_,
                      .spread = spread_,
                      .leases = leases_,
                      .defaults = defaults,
@@ -297,7 +297,7 @@ class HdfsFileSystem final : public FileSystem {
   NameNode namenode_;
   DataNodeClient datanodes_;
   FetchPool pool_;
-  ByteBudget budget_;
+  const std::shared_ptr<ByteBudget> budget_;
   BlockSpread spread_;
   LeaseRenewer leases_;
   std::optional<uint32_t> replication_;
@@ -312,7 +312,7 @@ class HdfsFileSystem final : public FileSystem {
 }  // namespace
 
 Result<std::unique_ptr<FileSystem>> MakeHdfsFileSystem(const NameService& service, const FileSystemOptions& options,
-                                                       const Clock& clock) {
+                                                       std::shared_ptr<ByteBudget> budget, const Clock& clock) {
   const HadoopConfig& config = options.config;
   HdfsFileSystem::Settings settings;
   settings.rpc.service = service;
@@ -332,7 +332,7 @@ Result<std::unique_ptr<FileSystem>> MakeHdfsFileSystem(const NameService& servic
                    .unit_bytes = options.range_size.bytes,
                    .lanes_per_datanode = options.lanes_per_datanode,
                    .threads = options.fetch_threads};
-  settings.write_budget = options.write_budget.bytes;
+  settings.budget = std::move(budget);
   ASSIGN_OR_RETURN(settings.replacement, ReadReplacementRules(config));
   ASSIGN_OR_RETURN(const int64_t replication, config.GetInt("dfs.replication", 0));
   auto made = std::make_unique<HdfsFileSystem>(std::move(settings), options, clock);

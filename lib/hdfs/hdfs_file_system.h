@@ -4,14 +4,16 @@
 
 #include <memory>
 
+#include "lib/hdfs/byte_budget.h"
 #include "lib/hdfs/file_system.h"
 #include "lib/hdfs/hadoop_config.h"
 #include "lib/hdfs/open.h"
 
 namespace paceline::hdfs {
 
-// kInvalidArgument, naming the key, when the configuration cannot be understood. `clock` is borrowed.
+// kInvalidArgument, naming the key, when the configuration cannot be understood. `clock` is borrowed. `budget` is what
+// writers may hold.
 Result<std::unique_ptr<FileSystem>> MakeHdfsFileSystem(const NameService& service, const FileSystemOptions& options,
-                                                       const Clock& clock);
+                                                       std::shared_ptr<ByteBudget> budget, const Clock& clock);
 
 }  // namespace paceline::hdfs

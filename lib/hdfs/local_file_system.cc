@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <grp.h>
 #include <pwd.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
@@ -346,9 +347,8 @@ class LocalFileSystem final : public FileSystem {
     }
     if (existing.ok() && options.mode == CreateMode::kFailIfExists) return PosixError(EEXIST, "create " + path);
     if (!existing.ok() && existing.status().code() != StatusCode::kNotFound) return existing.status();
-    std::string hidden = ParentOf(path) + TemporaryName(NameOf(path), MakeWriterId(clock_));
-    UniqueFd fd(::open(hidden.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    if (!fd.is_valid()) return CallError(errno, "create", path);
+    std::string hidden;
+    ASSIGN_OR_RETURN(UniqueFd fd, CreateHidden(path, &hidden));
     if (fchmod(fd.get(), options.permission) != 0) return CallError(errno, "chmod", hidden);
     return std::unique_ptr<Writer>(new LocalWriter(std::move(hidden), path, options.mode, std::move(fd), 0));
   }
@@ -378,13 +378,18 @@ class LocalFileSystem final : public FileSystem {
     return blocks;
   }
 
-  Result<size_t> RemoveStaleParts(const std::string& directory, Duration age, Deadline) override {
+  // No need to wait: a writer holds a lock on its file, and whoever has a file without a name open keeps its bytes
+  // here.
+  Result<size_t> RemoveStaleParts(const std::string& directory, Duration, Deadline) override {
     ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesBehind(directory, ""));
     size_t removed = 0;
     for (const std::string& name : names) {
-      Result<FileStatus> status = StatPath(Join(directory, name));
-      if (!status.ok() || !IsStalePart(name, status->modified, clock_.WallNow(), age)) continue;
-      if (unlink(Join(directory, name).c_str()) == 0) ++removed;
+      const std::optional<PartName> part = ParsePartName(name);
+      if (!part.has_value() || part->is_stripe_folder) continue;
+      const std::string path = Join(directory, name);
+      const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+      if (!fd.is_valid() || flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;
+      if (unlink(path.c_str()) == 0) ++removed;
     }
     return removed;
   }
@@ -392,6 +397,20 @@ class LocalFileSystem final : public FileSystem {
   bool IsVisibleName(std::string_view name) const override { return !ParsePartName(name).has_value(); }
 
  private:
+  // With the lock that says that its writer lives.
+  Result<UniqueFd> CreateHidden(const std::string& path, std::string* hidden) const {
+    while (true) {
+      *hidden = ParentOf(path) + TemporaryName(NameOf(path), MakeWriterId(clock_));
+      UniqueFd fd(::open(hidden->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+      if (!fd.is_valid()) return CallError(errno, "create", path);
+      struct stat st;
+      // Without locks, as on some network filesystems, nobody removes it either.
+      const bool is_taken = flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+      if (is_taken || (fstat(fd.get(), &st) == 0 && st.st_nlink == 0)) continue;  // removed before the lock was there
+      return fd;
+    }
+  }
+
   static std::string Join(const std::string& directory, const std::string& name) {
     return directory.ends_with('/') ? directory + name : directory + "/" + name;
   }

@@ -50,12 +50,13 @@ NameNode::NameNode(RpcClient::Options options, std::string client_name, const Cl
     : clock_(clock), client_name_(std::move(client_name)), rpc_(std::move(options), clock) {}
 
 Status NameNode::Call(std::string_view method, const google::protobuf::MessageLite& request,
-                      google::protobuf::MessageLite* response, const std::string& path, Deadline deadline) {
+                      google::protobuf::MessageLite* response, const std::string& path, Deadline deadline,
+                      std::stop_token stop) {
   std::string body;
   // False would mean a required field that we left out, or a string that is no UTF-8 in a way that protobuf refuses.
   if (!request.SerializeToString(&body)) return InternalError(fmt::format("{}: incomplete request", method));
   const std::string what = path.empty() ? std::string(method) : fmt::format("{} {}", method, path);
-  ASSIGN_OR_RETURN(const std::string answer, rpc_.Call(method, body, what, deadline));
+  ASSIGN_OR_RETURN(const std::string answer, rpc_.Call(method, body, what, deadline, std::move(stop)));
   if (!ParseMessage(answer, response)) return DataLossError(what + ": the answer is malformed");
   return Status();
 }
@@ -171,11 +172,11 @@ Result<LocatedBlock> NameNode::AddBlock(const OpenFile& file, const std::optiona
   for (const std::string& node : placement.favored) request.add_favored_nodes(node);
   request.add_flags(kIgnoreClientLocality);
   for (Duration wait = kFirstReplicationWait;; wait = std::min(wait * 2, kLongestReplicationWait)) {
-    const Status status = Call("addBlock", request, &response, file.path, deadline);
+    const Status status = Call("addBlock", request, &response, file.path, deadline, file.stop);
     if (status.ok()) return FromWire(response.block());
     if (KindOf(status) != RemoteErrorKind::kNotReplicatedYet) return status;
     if (clock_.Now() + wait >= deadline.when()) return status;
-    clock_.SleepFor(wait, {});
+    if (!clock_.SleepFor(wait, file.stop)) return CancelledError("addBlock " + file.path + ": stopped");
   }
 }
 
@@ -191,7 +192,7 @@ Result<LocatedBlock> NameNode::GetAdditionalDatanode(const OpenFile& file, const
   request.set_client_name(client_name_);
   for (const std::string& id : block.storage_ids) request.add_existing_storage_uuids(id);
   request.set_file_id(file.file_id);
-  RETURN_IF_ERROR(Call("getAdditionalDatanode", request, &response, file.path, deadline));
+  RETURN_IF_ERROR(Call("getAdditionalDatanode", request, &response, file.path, deadline, file.stop));
   return FromWire(response.block());
 }
 
@@ -202,7 +203,7 @@ Status NameNode::AbandonBlock(const OpenFile& file, const ExtendedBlock& block, 
   request.set_src(file.path);
   request.set_holder(client_name_);
   request.set_file_id(file.file_id);
-  return Call("abandonBlock", request, &response, file.path, deadline);
+  return Call("abandonBlock", request, &response, file.path, deadline, file.stop);
 }
 
 Result<LocatedBlock> NameNode::UpdateBlockForPipeline(const ExtendedBlock& block, Deadline deadline) {
@@ -234,7 +235,7 @@ Status NameNode::Fsync(const OpenFile& file, uint64_t last_block_length, Deadlin
   request.set_client(client_name_);
   request.set_last_block_length(static_cast<int64_t>(last_block_length));
   request.set_file_id(file.file_id);
-  return Call("fsync", request, &response, file.path, deadline);
+  return Call("fsync", request, &response, file.path, deadline, file.stop);
 }
 
 Status NameNode::Complete(const OpenFile& file, const std::optional<ExtendedBlock>& last, Deadline deadline) {
@@ -245,12 +246,12 @@ Status NameNode::Complete(const OpenFile& file, const std::optional<ExtendedBloc
   if (last.has_value()) *request.mutable_last() = ToWire(*last);
   request.set_file_id(file.file_id);
   for (Duration wait = kFirstCompleteWait;; wait = std::min(wait * 2, kLongestCompleteWait)) {
-    RETURN_IF_ERROR(Call("complete", request, &response, file.path, deadline));
+    RETURN_IF_ERROR(Call("complete", request, &response, file.path, deadline, file.stop));
     if (response.result()) return Status();
     if (clock_.Now() + wait >= deadline.when()) {
       return DeadlineExceededError("complete " + file.path + ": its last block is not replicated yet");
     }
-    clock_.SleepFor(wait, {});
+    if (!clock_.SleepFor(wait, file.stop)) return CancelledError("complete " + file.path + ": stopped");
   }
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,7 @@ struct OpenFile {
   uint64_t block_size_bytes = 0;
   uint32_t replication = 0;
   bool is_erasure_coded = false, is_encrypted = false;
+  std::stop_token stop;  // ends calls about this file: kCancelled
 };
 
 class NameNode {
@@ -109,7 +111,8 @@ class NameNode {
 
  private:
   Status Call(std::string_view method, const google::protobuf::MessageLite& request,
-              google::protobuf::MessageLite* response, const std::string& path, Deadline deadline);
+              google::protobuf::MessageLite* response, const std::string& path, Deadline deadline,
+              std::stop_token stop = {});
 
   const Clock& clock_;
   const std::string client_name_;

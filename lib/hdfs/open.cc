@@ -21,6 +21,7 @@ Result<std::unique_ptr<FileSystem>> OpenFileSystem(const Location& location, con
                      options.stripe_unit.bytes < kMinStripeUnit || options.stripe_unit.bytes > kMaxStripeUnit)) {
     return InvalidArgumentError("striped: 1 to 64 files with units of 64 KiB to 64 MiB");
   }
+  const auto budget = std::make_shared<ByteBudget>(options.write_budget.bytes, clock);
   std::unique_ptr<FileSystem> plain;
   if (location.scheme == "file") {
     plain = MakeLocalFileSystem(clock);
@@ -29,11 +30,11 @@ Result<std::unique_ptr<FileSystem>> OpenFileSystem(const Location& location, con
     FileSystemOptions inner = options;
     // Each stripe is one pipeline.
     if (is_striped) inner.layout = WriteLayout::kSingle;
-    ASSIGN_OR_RETURN(plain, MakeHdfsFileSystem(service, inner, clock));
+    ASSIGN_OR_RETURN(plain, MakeHdfsFileSystem(service, inner, budget, clock));
   }
   const StripeRules rules{
       .writes_stripes = is_striped, .files = options.stripe_files, .unit_bytes = options.stripe_unit.bytes};
-  return MakeStripedFileSystem(std::move(plain), rules, clock);
+  return MakeStripedFileSystem(std::move(plain), rules, budget, clock);
 }
 
 }  // namespace paceline::hdfs

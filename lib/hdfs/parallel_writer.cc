@@ -26,7 +26,10 @@ std::string NameOf(const std::string& path) { return path.substr(path.rfind('/')
 }  // namespace
 
 ParallelWriter::ParallelWriter(std::shared_ptr<WriteContext> context, OpenFile file, Target target)
-    : context_(std::move(context)), file_(std::move(file)), target_(std::move(target)) {
+    : context_(std::move(context)),
+      file_(std::move(file)),
+      target_(std::move(target)),
+      on_stop_(target_.options.stop, [this] { Stop(); }) {
   lease_.emplace(context_->leases);
 }
 
@@ -59,6 +62,7 @@ Status ParallelWriter::Write(std::span<const std::byte> data, Deadline deadline)
 Status ParallelWriter::TakeMemory(uint64_t bytes, Deadline deadline) {
   while (!context_->budget.Take(bytes, std::min(context_->clock.Now() + kMemoryPatience, deadline.when()))) {
     RETURN_IF_ERROR(Reap());
+    if (stop_.stop_requested()) return Stopped();
     // As long as segments of ours are under way they will give memory back.
     if (!in_flight_.empty()) {
       if (context_->clock.Now() < deadline.when()) continue;
@@ -87,6 +91,7 @@ Status ParallelWriter::Dispatch(BlockWriter::Durability durability, Deadline dea
   }
   Segment* running = segment.get();
   segment->thread = std::jthread([this, running] { RunSegment(*running); });
+  MutexLock lock(mutex_);
   in_flight_.push_back(std::move(segment));
   return Status();
 }
@@ -103,11 +108,13 @@ void ParallelWriter::RunSegment(Segment& segment) {
 
 Status ParallelWriter::SendSegment(Segment& segment, Deadline deadline) {
   OpenFile file = file_;
+  file.stop = stop_.get_token();
   if (segment.number > 0) {
     const NameNode::CreateSettings settings{.permission = target_.options.permission,
                                             .replication = file_.replication,
                                             .block_size_bytes = file_.block_size_bytes};
     ASSIGN_OR_RETURN(file, context_->namenode.Create(segment.path, settings, deadline));
+    file.stop = stop_.get_token();
   }
   BlockJob job{.data = segment.data, .durability = segment.durability, .stop = stop_.get_token()};
   job.attach = [this, &segment](BlockWriter* pipeline) {
@@ -116,8 +123,8 @@ Status ParallelWriter::SendSegment(Segment& segment, Deadline deadline) {
     // Abandon saw no pipeline yet when it came before.
     if (pipeline != nullptr && stop_.stop_requested()) pipeline->Abort();
   };
-  ASSIGN_OR_RETURN(const ExtendedBlock block, WriteWholeBlock(*context_, file, job, deadline));
-  return context_->namenode.Complete(file, block, deadline);
+  ASSIGN_OR_RETURN(segment.block, WriteWholeBlock(*context_, file, job, deadline));
+  return segment.number == 0 ? Status() : context_->namenode.Complete(file, segment.block, deadline);
 }
 
 Status ParallelWriter::Reap() {
@@ -136,6 +143,7 @@ Status ParallelWriter::Reap() {
   for (auto& segment : done) {
     segment->thread.join();
     if (failure_.ok() && !segment->status.ok()) failure_ = segment->status;
+    if (segment->number == 0) first_block_ = segment->block;
   }
   return failure_;
 }
@@ -148,7 +156,7 @@ Status ParallelWriter::AwaitInFlight(size_t at_most, Deadline deadline) {
     const auto any_done = [&] {
       return std::any_of(in_flight_.begin(), in_flight_.end(), [](const auto& segment) { return segment->is_done; });
     };
-    while (!any_done()) {
+    while (!any_done()) {  // also after a stop, which ends all of them
       if (context_->clock.Now() >= deadline.when()) {
         return DeadlineExceededError("write " + target_.path + ": the DataNodes take no more bytes");
       }
@@ -168,8 +176,7 @@ Status ParallelWriter::FlushAs(BlockWriter::Durability durability, Deadline dead
 
 Status ParallelWriter::Close(Deadline deadline) {
   RETURN_IF_ERROR(FlushAs(BlockWriter::Durability::kMemory, deadline));
-  Status status;
-  if (next_number_ == 0) status = context_->namenode.Complete(file_, std::nullopt, deadline);  // an empty file
+  Status status = context_->namenode.Complete(file_, first_block_, deadline);
   if (status.ok() && !parts_.empty()) status = Join(deadline);
   if (status.ok()) {
     const RenameMode mode =
@@ -196,18 +203,23 @@ Status ParallelWriter::Join(Deadline deadline) {
   return Status();
 }
 
+void ParallelWriter::Stop() {
+  stop_.request_stop();
+  MutexLock lock(mutex_);
+  for (const auto& segment : in_flight_) {
+    if (segment->pipeline != nullptr) segment->pipeline->Abort();
+  }
+}
+
 void ParallelWriter::Abandon() {
   if (is_closed_) return;
   is_closed_ = true;
-  stop_.request_stop();
+  Stop();
+  for (auto& segment : in_flight_) segment->thread.join();
   {
     MutexLock lock(mutex_);
-    for (const auto& segment : in_flight_) {
-      if (segment->pipeline != nullptr) segment->pipeline->Abort();
-    }
+    in_flight_.clear();
   }
-  for (auto& segment : in_flight_) segment->thread.join();
-  in_flight_.clear();
   context_->budget.Give(filling_.size());
   filling_.clear();
   // Best effort: what stays is found by the janitor, since the names are ours.

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,7 +43,8 @@ class ParallelWriter final : public Writer {
     uint32_t number = 0;
     std::string data;
     BlockWriter::Durability durability = BlockWriter::Durability::kMemory;
-    std::string path;  // of its part; the first segment goes into the target itself
+    std::string path;                    // of its part; the first segment goes into the target itself
+    std::optional<ExtendedBlock> block;  // when it is done
     bool is_done = false;
     Status status;
     BlockWriter* pipeline = nullptr;  // in use now
@@ -61,6 +63,9 @@ class ParallelWriter final : public Writer {
   // Joins the threads of segments that are done. Their first failure.
   Status Reap();
   Status AwaitInFlight(size_t at_most, Deadline deadline);
+  // Ends what is under way, from any thread.
+  void Stop() EXCLUDES(mutex_);
+  Status Stopped() const { return CancelledError("write " + target_.path + ": stopped"); }
   Status Join(Deadline deadline);
   // Where the cluster refuses to concat: the parts are read back and written behind the target.
   Status JoinByCopy(Deadline deadline);
@@ -72,6 +77,8 @@ class ParallelWriter final : public Writer {
   std::string filling_;
   uint32_t next_number_ = 0;
   std::vector<std::string> parts_;  // paths in order, without the target
+  // Of the target, which is completed by Close and not before: its lease tells others that this writer lives.
+  std::optional<ExtendedBlock> first_block_;
   uint64_t position_ = 0;
   bool is_closed_ = false;
   Status failure_;
@@ -79,7 +86,9 @@ class ParallelWriter final : public Writer {
 
   Mutex mutex_;
   CondVar changed_;
-  std::deque<std::unique_ptr<Segment>> in_flight_;  // by the writer's thread; the flags inside under mutex_
+  // Changed by the writer's thread, under mutex_; so are the flags inside.
+  std::deque<std::unique_ptr<Segment>> in_flight_;
+  std::stop_callback<std::function<void()>> on_stop_;  // the last member: it ends before the others
 };
 
 }  // namespace paceline::hdfs

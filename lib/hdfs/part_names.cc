@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <map>
 #include <random>
 
 namespace paceline::hdfs {
@@ -76,9 +78,24 @@ std::optional<PartName> ParsePartName(std::string_view name) {
   return parsed;
 }
 
-bool IsStalePart(std::string_view name, WallTime modified, WallTime now, Duration age) {
-  const std::optional<PartName> parsed = ParsePartName(name);
-  return parsed.has_value() && !parsed->is_stripe_folder && now - modified > age;
+std::vector<WriterParts> GroupByWriter(const std::vector<FileStatus>& entries) {
+  std::map<std::pair<uint32_t, uint64_t>, WriterParts> groups;
+  for (const FileStatus& entry : entries) {
+    const std::optional<PartName> name = ParsePartName(entry.name);
+    if (!name.has_value() || name->is_stripe_folder || entry.type != FileStatus::Type::kFile) continue;
+    WriterParts& group = groups[{name->writer.start_seconds, name->writer.random}];
+    group.writer = name->writer;
+    group.changed =
+        std::max({group.changed, entry.modified, WallTime(std::chrono::seconds(name->writer.start_seconds))});
+    if (name->part.has_value()) {
+      group.parts.push_back(entry);
+    } else {
+      group.target = entry;
+    }
+  }
+  std::vector<WriterParts> all;
+  for (auto& [id, group] : groups) all.push_back(std::move(group));
+  return all;
 }
 
 }  // namespace paceline::hdfs

@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/hdfs/file_system.h"
 
 namespace paceline::hdfs {
 
@@ -36,9 +38,14 @@ std::string StripeFolderName(std::string_view name, const WriterId& writer);
 // Nothing when `name` is no name of ours.
 std::optional<PartName> ParsePartName(std::string_view name);
 
-// Whether the writer of `name` is surely dead: the file has not changed for `age`, and `name` is one of ours.
-// `modified` is the file's own; a part under construction keeps the time of its creation, so `age` must exceed the time
-// that a segment may take. Never so for a folder of stripes, which may be in use for years.
-bool IsStalePart(std::string_view name, WallTime modified, WallTime now, Duration age);
+// The hidden files of one writer in one directory.
+struct WriterParts {
+  WriterId writer;
+  std::optional<FileStatus> target;  // what gets the name at the end
+  std::vector<FileStatus> parts;
+  WallTime changed;  // of the youngest of them, or when the writer started
+};
+// Of `entries`, what is ours, without folders of stripes: those may be in use for years.
+std::vector<WriterParts> GroupByWriter(const std::vector<FileStatus>& entries);
 
 }  // namespace paceline::hdfs

@@ -34,7 +34,7 @@ RpcClient::RpcClient(Options options, const Clock& clock)
 }
 
 Result<std::string> RpcClient::Call(std::string_view method, std::string_view body, std::string_view what,
-                                    Deadline deadline) {
+                                    Deadline deadline, std::stop_token stop) {
   RpcCallHead head{.protocol = options_.connection.protocol, .method = method};
   size_t server;
   {
@@ -47,8 +47,9 @@ Result<std::string> RpcClient::Call(std::string_view method, std::string_view bo
   for (int tries = 0;; ++tries) {
     head.retry_count = tries;
     const Deadline limit = deadline.Min(Deadline::After(clock_, options_.try_limit));
-    RpcOutcome outcome = TryOnce(server, head, body, limit);
+    RpcOutcome outcome = TryOnce(server, head, body, limit, stop);
     if (outcome.kind == RpcOutcome::Kind::kAnswer) return std::move(outcome.body);
+    if (stop.stop_requested()) return CancelledError(fmt::format("{}: stopped", what));
     RpcTrouble trouble{
         .kind = outcome.kind, .earlier_tries = tries, .namenodes = static_cast<int>(options_.service.namenodes.size())};
     if (outcome.kind == RpcOutcome::Kind::kRemoteError) {
@@ -58,13 +59,14 @@ Result<std::string> RpcClient::Call(std::string_view method, std::string_view bo
     const TimePoint again = clock_.Now() + step.wait;
     if (step.action == RetryStep::Action::kGiveUp || again >= deadline.when()) return ToStatus(outcome, what);
     if (step.action == RetryStep::Action::kOtherServer) MoveOnFrom(server);
-    clock_.SleepUntil(again, {});
+    if (!clock_.SleepUntil(again, stop)) return CancelledError(fmt::format("{}: stopped", what));
     MutexLock lock(mutex_);
     server = active_;
   }
 }
 
-RpcOutcome RpcClient::TryOnce(size_t server, const RpcCallHead& head, std::string_view body, Deadline deadline) {
+RpcOutcome RpcClient::TryOnce(size_t server, const RpcCallHead& head, std::string_view body, Deadline deadline,
+                              const std::stop_token& stop) {
   Result<std::shared_ptr<RpcConnection>> connection = ConnectionTo(server, deadline);
   if (!connection.ok()) {
     RpcOutcome outcome{.kind = RpcOutcome::Kind::kNotSent, .failure = connection.status()};
@@ -77,7 +79,7 @@ RpcOutcome RpcClient::TryOnce(size_t server, const RpcCallHead& head, std::strin
     }
     return outcome;
   }
-  return (*connection)->Call(head, body, deadline);
+  return (*connection)->Call(head, body, deadline, stop);
 }
 
 Result<std::shared_ptr<RpcConnection>> RpcClient::ConnectionTo(size_t server, Deadline deadline) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,11 +33,14 @@ class RpcClient {
   // Serialised request in, serialised answer out. `what` ("mkdirs /a") begins the message of a failure. Blocks until
   // the answer, at most until `deadline`. Every method of ClientProtocol may be resent: it is idempotent, or the
   // NameNode's retry cache knows it by client id and call id. Errors of the server as in remote_error.h; kUnavailable
-  // or kDeadlineExceeded when no NameNode answers.
-  Result<std::string> Call(std::string_view method, std::string_view body, std::string_view what, Deadline deadline);
+  // or kDeadlineExceeded when no NameNode answers; kCancelled soon after `stop`, and the NameNode may have carried it
+  // out.
+  Result<std::string> Call(std::string_view method, std::string_view body, std::string_view what, Deadline deadline,
+                           std::stop_token stop = {});
 
  private:
-  RpcOutcome TryOnce(size_t server, const RpcCallHead& head, std::string_view body, Deadline deadline);
+  RpcOutcome TryOnce(size_t server, const RpcCallHead& head, std::string_view body, Deadline deadline,
+                     const std::stop_token& stop);
   Result<std::shared_ptr<RpcConnection>> ConnectionTo(size_t server, Deadline deadline);
   void MoveOnFrom(size_t server);
   double Random();

@@ -60,7 +60,8 @@ bool RpcConnection::is_usable() const {
   return broken_.ok();
 }
 
-RpcOutcome RpcConnection::Call(const RpcCallHead& head, std::string_view body, Deadline deadline) {
+RpcOutcome RpcConnection::Call(const RpcCallHead& head, std::string_view body, Deadline deadline,
+                               std::stop_token stop) {
   auto pending = std::make_shared<Pending>();
   {
     MutexLock lock(mutex_);
@@ -70,9 +71,14 @@ RpcOutcome RpcConnection::Call(const RpcCallHead& head, std::string_view body, D
   // A failure to send breaks the connection, which ends this call with the others.
   if (const Status sent = Send(RpcCallFrame(options_.identity, head, body)); !sent.ok()) Break(sent);
   MutexLock lock(mutex_);
-  while (!pending->is_done && clock_.Now() < deadline.when()) pending->done.WaitUntil(lock, clock_, deadline.when());
+  while (!pending->is_done && clock_.Now() < deadline.when() && !stop.stop_requested()) {
+    pending->done.WaitUntil(lock, clock_, deadline.when(), stop);
+  }
   if (pending->is_done) return std::move(pending->outcome);
   pending_.erase(head.call_id);
+  if (stop.stop_requested()) {
+    return {.kind = RpcOutcome::Kind::kTimedOut, .failure = CancelledError(fmt::format("{}: stopped", head.method))};
+  }
   return {.kind = RpcOutcome::Kind::kTimedOut,
           .failure = DeadlineExceededError(fmt::format("{}: no answer in time", head.method))};
 }

@@ -52,8 +52,9 @@ class RpcConnection {
   // Fails the calls that wait.
   ~RpcConnection();
 
-  // Sends one call and waits for its answer until `deadline`. `call_id` must be in use by no other call here.
-  RpcOutcome Call(const RpcCallHead& head, std::string_view body, Deadline deadline);
+  // Sends one call and waits for its answer until `deadline`, or until `stop` (kTimedOut, with kCancelled). `call_id`
+  // must be in use by no other call here.
+  RpcOutcome Call(const RpcCallHead& head, std::string_view body, Deadline deadline, std::stop_token stop = {});
 
   // False once the connection broke: calls would only give kNotSent.
   bool is_usable() const;

@@ -1,6 +1,7 @@
 #include "lib/hdfs/stripe_writer.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace paceline::hdfs {
 namespace {
@@ -12,27 +13,53 @@ constexpr size_t kMaxJobs = 4;
 // An order that takes longer than this has no DataNode left that works.
 constexpr Duration kJobLimit = 300s;
 constexpr Duration kRemoveLimit = 5s;
+// How long to wait for memory before asking whether anybody could give some.
+constexpr Duration kMemoryPatience = 200ms;
 
 }  // namespace
 
-StripeLane::StripeLane(std::unique_ptr<Writer> writer, const Clock& clock) : writer_(std::move(writer)), clock_(clock) {
+StripeLane::StripeLane(std::unique_ptr<Writer> writer, ByteBudget& budget, const Clock& clock)
+    : writer_(std::move(writer)), budget_(budget), clock_(clock) {
   thread_ = std::jthread([this](std::stop_token stop) { Run(std::move(stop)); });
 }
 
 StripeLane::~StripeLane() {
   thread_.request_stop();
   thread_.join();
+  for (const Job& job : jobs_) budget_.Give(job.counted_bytes);
   writer_->Abandon();  // nothing after a Close
 }
 
-Status StripeLane::Ask(Order order, std::string data, Deadline deadline) {
-  MutexLock lock(mutex_);
-  while (failure_.ok() && jobs_.size() >= kMaxJobs) {
+Status StripeLane::TakeMemory(uint64_t bytes, Deadline deadline) {
+  while (!budget_.Take(bytes, std::min(clock_.Now() + kMemoryPatience, deadline.when()))) {
+    MutexLock lock(mutex_);
+    if (!failure_.ok()) return failure_;
+    if (jobs_.empty()) {
+      // Others hold it all, who may wait for us: beyond the limit, by one unit.
+      budget_.Force(bytes);
+      return Status();
+    }
     if (deadline.Expired(clock_)) return DeadlineExceededError("a stripe takes no more bytes");
-    changed_.WaitUntil(lock, clock_, deadline.when());
   }
-  if (!failure_.ok()) return failure_;
-  jobs_.push_back({order, std::move(data)});
+  return Status();
+}
+
+Status StripeLane::Ask(Order order, std::string data, uint64_t counted_bytes, Deadline deadline) {
+  MutexLock lock(mutex_);
+  Status status;
+  while (failure_.ok() && status.ok() && jobs_.size() >= kMaxJobs) {
+    if (deadline.Expired(clock_)) {
+      status = DeadlineExceededError("a stripe takes no more bytes");
+    } else {
+      changed_.WaitUntil(lock, clock_, deadline.when());
+    }
+  }
+  if (!failure_.ok()) status = failure_;
+  if (!status.ok()) {
+    budget_.Give(counted_bytes);
+    return status;
+  }
+  jobs_.push_back({order, std::move(data), counted_bytes});
   changed_.NotifyAll();
   return Status();
 }
@@ -56,6 +83,7 @@ void StripeLane::Run(std::stop_token stop) {
       job = &jobs_.front();  // stays where it is: a deque moves nothing when more is put behind
     }
     Status status = Do(*job);
+    budget_.Give(job->counted_bytes);
     MutexLock lock(mutex_);
     jobs_.pop_front();
     if (!status.ok()) failure_ = std::move(status);
@@ -75,40 +103,47 @@ Status StripeLane::Do(const Job& job) {
   return InternalError("no such order");
 }
 
-Result<std::unique_ptr<StripeWriter>> StripeWriter::Open(FileSystem& fs, const Clock& clock, std::string folder_path,
-                                                         StripeSet set, FileMode folder_mode,
-                                                         const CreateOptions& options, Deadline deadline) {
-  RETURN_IF_ERROR(fs.Mkdirs(folder_path, folder_mode, MkdirsMode::kParentMustExist, deadline));
-  std::unique_ptr<StripeWriter> writer(new StripeWriter(fs, clock, std::move(folder_path), std::move(set)));
+Result<std::unique_ptr<StripeWriter>> StripeWriter::Open(Place place, StripeSet set, const CreateOptions& options,
+                                                         Deadline deadline) {
+  RETURN_IF_ERROR(place.fs.Mkdirs(place.folder, place.folder_mode, MkdirsMode::kParentMustExist, deadline));
+  std::unique_ptr<StripeWriter> writer(new StripeWriter(std::move(place), std::move(set), options.stop));
+  const Place& made = writer->place_;
   CreateOptions stripe = options;
   stripe.mode = CreateMode::kFailIfExists;
   stripe.permission = 0644;  // the folder decides who comes in
+  stripe.stop = writer->stop_.get_token();
   for (uint32_t i = 0; i < writer->set_.files; ++i) {
-    ASSIGN_OR_RETURN(std::unique_ptr<Writer> file,
-                     fs.Create(writer->folder_path_ + "/" + StripeName(i), stripe, deadline));
-    writer->lanes_.push_back(std::make_unique<StripeLane>(std::move(file), clock));
+    ASSIGN_OR_RETURN(std::unique_ptr<Writer> file, made.fs.Create(made.folder + "/" + StripeName(i), stripe, deadline));
+    writer->lanes_.push_back(std::make_unique<StripeLane>(std::move(file), made.budget, made.clock));
   }
   return writer;
 }
 
 StripeWriter::~StripeWriter() {
+  stop_.request_stop();
   lanes_.clear();
+  place_.budget.Give(filling_counted_);
   if (is_kept_) return;
   // Best effort: the janitor finds what stays.
-  fs_.Remove(folder_path_, RemoveMode::kRecursive, Deadline::After(clock_, kRemoveLimit)).IgnoreError();
+  place_.fs.Remove(place_.folder, RemoveMode::kRecursive, Deadline::After(place_.clock, kRemoveLimit)).IgnoreError();
+}
+
+Status StripeWriter::SendUnit(Deadline deadline) {
+  return Lane().Ask(StripeLane::Order::kWrite, std::exchange(filling_, ""), std::exchange(filling_counted_, 0),
+                    deadline);
 }
 
 Status StripeWriter::Write(std::string_view data, Deadline deadline) {
   while (!data.empty()) {
     const uint64_t into = set_.length_bytes % set_.unit_bytes;
     const std::string_view piece = data.substr(0, set_.unit_bytes - into);
-    if (filling_.empty()) filling_.reserve(set_.unit_bytes - into);
-    filling_.append(piece);
-    const uint64_t stripe = set_.length_bytes / set_.unit_bytes % set_.files;
-    if (into + piece.size() == set_.unit_bytes) {
-      RETURN_IF_ERROR(lanes_[stripe]->Ask(StripeLane::Order::kWrite, std::move(filling_), deadline));
-      filling_ = std::string();
+    if (filling_counted_ == 0) {
+      RETURN_IF_ERROR(Lane().TakeMemory(set_.unit_bytes - into, deadline));
+      filling_counted_ = set_.unit_bytes - into;
+      filling_.reserve(filling_counted_);
     }
+    filling_.append(piece);
+    if (into + piece.size() == set_.unit_bytes) RETURN_IF_ERROR(SendUnit(deadline));
     set_.length_bytes += piece.size();
     data.remove_prefix(piece.size());
   }
@@ -116,12 +151,8 @@ Status StripeWriter::Write(std::string_view data, Deadline deadline) {
 }
 
 Status StripeWriter::All(StripeLane::Order order, Deadline deadline) {
-  if (!filling_.empty()) {
-    const uint64_t stripe = set_.length_bytes / set_.unit_bytes % set_.files;
-    RETURN_IF_ERROR(lanes_[stripe]->Ask(StripeLane::Order::kWrite, std::move(filling_), deadline));
-    filling_ = std::string();
-  }
-  for (const auto& lane : lanes_) RETURN_IF_ERROR(lane->Ask(order, "", deadline));
+  if (!filling_.empty()) RETURN_IF_ERROR(SendUnit(deadline));
+  for (const auto& lane : lanes_) RETURN_IF_ERROR(lane->Ask(order, "", 0, deadline));
   for (const auto& lane : lanes_) RETURN_IF_ERROR(lane->Await(deadline));
   return Status();
 }

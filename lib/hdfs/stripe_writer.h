@@ -3,12 +3,15 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "lib/base/mutex.h"
+#include "lib/hdfs/byte_budget.h"
 #include "lib/hdfs/file_system.h"
 #include "lib/hdfs/stripe_manifest.h"
 
@@ -19,12 +22,16 @@ class StripeLane {
  public:
   enum class Order { kWrite, kFlush, kSync, kClose };
 
-  StripeLane(std::unique_ptr<Writer> writer, const Clock& clock);
-  // Abandons what was not closed.
+  StripeLane(std::unique_ptr<Writer> writer, ByteBudget& budget, const Clock& clock);
+  // Abandons what was not closed. Waits for the order that is being carried out.
   ~StripeLane();
 
-  // Waits while too much is queued. A failure of an earlier order comes here or from Await, and then always.
-  Status Ask(Order order, std::string data, Deadline deadline);
+  // Counts memory for an order to write: waits for it, unless this lane has nothing under way that could give some
+  // back.
+  Status TakeMemory(uint64_t bytes, Deadline deadline);
+  // Waits while too much is queued. `counted_bytes` of memory were counted for it, which the lane gives back. A failure
+  // of an earlier order comes here or from Await, and then always.
+  Status Ask(Order order, std::string data, uint64_t counted_bytes, Deadline deadline);
   // Until all orders are carried out.
   Status Await(Deadline deadline);
 
@@ -32,11 +39,13 @@ class StripeLane {
   struct Job {
     Order order;
     std::string data;
+    uint64_t counted_bytes = 0;
   };
   void Run(std::stop_token stop);
   Status Do(const Job& job);
 
   const std::unique_ptr<Writer> writer_;
+  ByteBudget& budget_;
   const Clock& clock_;
   Mutex mutex_;
   CondVar changed_;
@@ -47,11 +56,18 @@ class StripeLane {
 
 class StripeWriter {
  public:
-  // `folder_path` is made here, with `folder_mode`. Failures are those of Mkdirs and Create.
-  static Result<std::unique_ptr<StripeWriter>> Open(FileSystem& fs, const Clock& clock, std::string folder_path,
-                                                    StripeSet set, FileMode folder_mode, const CreateOptions& options,
+  // The folder is made here. Failures are those of Mkdirs and Create.
+  struct Place {
+    FileSystem& fs;
+    ByteBudget& budget;
+    const Clock& clock;
+    std::string folder;
+    FileMode folder_mode = 0;
+  };
+  static Result<std::unique_ptr<StripeWriter>> Open(Place place, StripeSet set, const CreateOptions& options,
                                                     Deadline deadline);
-  // Removes everything unless Close was reached and Keep called.
+  // Removes everything unless Close was reached and Keep called. Stops the writers of all stripes at once, so that it
+  // takes a few seconds at most, however hung the DataNodes.
   ~StripeWriter();
 
   Status Write(std::string_view data, Deadline deadline);
@@ -64,16 +80,21 @@ class StripeWriter {
   const StripeSet& set() const { return set_; }
 
  private:
-  StripeWriter(FileSystem& fs, const Clock& clock, std::string folder_path, StripeSet set)
-      : fs_(fs), clock_(clock), folder_path_(std::move(folder_path)), set_(std::move(set)) {}
+  StripeWriter(Place place, StripeSet set, const std::stop_token& stop)
+      : place_(std::move(place)), set_(std::move(set)), on_stop_(stop, [this] { stop_.request_stop(); }) {}
 
-  FileSystem& fs_;
-  const Clock& clock_;
-  const std::string folder_path_;
+  // Hands the unit that is being filled to its lane.
+  Status SendUnit(Deadline deadline);
+  StripeLane& Lane() { return *lanes_[set_.length_bytes / set_.unit_bytes % set_.files]; }
+
+  const Place place_;
   StripeSet set_;
+  std::stop_source stop_;
   std::vector<std::unique_ptr<StripeLane>> lanes_;
   std::string filling_;  // the unit that is not full yet
+  uint64_t filling_counted_ = 0;
   bool is_kept_ = false;
+  std::stop_callback<std::function<void()>> on_stop_;  // the last member: it ends before the others
 };
 
 }  // namespace paceline::hdfs

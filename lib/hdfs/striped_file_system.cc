@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
-#include <set>
 
 #include "lib/base/mutex.h"
 #include "lib/hdfs/part_names.h"
@@ -19,15 +18,16 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr size_t kMaxCached = 4096;
-// The time of a folder does not move while its stripes grow, so no writer may take longer than this.
+// Of a folder in a directory where there always are writers; which of them it belongs to nobody can tell.
 constexpr Duration kStripesAge = 24h;
 
 std::string DirectoryOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
 class StripedFileSystem final : public FileSystem {
  public:
-  StripedFileSystem(std::unique_ptr<FileSystem> plain, const StripeRules& rules, const Clock& clock)
-      : plain_(std::move(plain)), rules_(rules), clock_(clock) {}
+  StripedFileSystem(std::unique_ptr<FileSystem> plain, const StripeRules& rules, std::shared_ptr<ByteBudget> budget,
+                    const Clock& clock)
+      : plain_(std::move(plain)), rules_(rules), budget_(std::move(budget)), clock_(clock) {}
 
   Result<FileStatus> Stat(const std::string& path, Deadline deadline) override {
     ASSIGN_OR_RETURN(FileStatus status, plain_->Stat(path, deadline));
@@ -130,8 +130,13 @@ class StripedFileSystem final : public FileSystem {
     ASSIGN_OR_RETURN(const std::optional<StripeManifest> before, FindManifest(path, deadline));
     ASSIGN_OR_RETURN(std::unique_ptr<Writer> file, plain_->Create(path, options, deadline));
     if (!rules_.writes_stripes && !before.has_value()) return file;
-    StripedWriter::Target target{
-        .plain = *plain_, .clock = clock_, .path = path, .options = options, .rules = rules_, .before = {}};
+    StripedWriter::Target target{.plain = *plain_,
+                                 .budget = *budget_,
+                                 .clock = clock_,
+                                 .path = path,
+                                 .options = options,
+                                 .rules = rules_,
+                                 .before = {}};
     if (before.has_value()) {
       target.on_replaced = [this, path, sets = before->sets](Deadline limit) {
         RemoveFolders(DirectoryOf(path), sets, limit);
@@ -179,27 +184,21 @@ class StripedFileSystem final : public FileSystem {
     return all;
   }
 
-  Result<size_t> RemoveStaleParts(const std::string& directory, Duration age, Deadline deadline) override {
-    ASSIGN_OR_RETURN(size_t removed, plain_->RemoveStaleParts(directory, age, deadline));
-    ASSIGN_OR_RETURN(const std::vector<FileStatus> entries, ListAll(*plain_, directory, deadline));
-    const std::string prefix = (directory == "/" ? "" : directory) + "/";
-    const WallTime oldest = clock_.WallNow() - std::max(age, kStripesAge);
-    std::vector<std::string> folders;
-    std::set<std::string> named;
-    for (const FileStatus& entry : entries) {
-      const std::optional<PartName> part = ParsePartName(entry.name);
-      if (part.has_value() && part->is_stripe_folder && entry.modified < oldest) folders.push_back(entry.name);
-    }
+  Result<size_t> RemoveStaleParts(const std::string& directory, Duration quiet, Deadline deadline) override {
+    ASSIGN_OR_RETURN(size_t removed, plain_->RemoveStaleParts(directory, quiet, deadline));
+    ASSIGN_OR_RETURN(std::vector<std::string> folders, UnusedFolders(directory, deadline));
     if (folders.empty()) return removed;
-    for (const FileStatus& entry : entries) {
-      // Without a doubt, or not at all: a manifest that cannot be read may name any of them.
-      ASSIGN_OR_RETURN(const std::optional<StripeManifest> manifest, ManifestOf(prefix + entry.name, entry, deadline));
-      if (!manifest.has_value()) continue;
-      for (const StripeSet& set : manifest->sets) named.insert(set.folder);
-    }
+    // A listing of several pages is no snapshot: a file that was renamed meanwhile may be on none of them.
+    ASSIGN_OR_RETURN(const std::vector<std::string> again, UnusedFolders(directory, deadline));
     for (const std::string& folder : folders) {
-      if (named.count(folder) > 0) continue;
-      if (plain_->Remove(prefix + folder, RemoveMode::kRecursive, deadline).ok()) ++removed;
+      if (std::find(again.begin(), again.end(), folder) == again.end()) continue;
+      const std::string path = (directory == "/" ? "" : directory) + "/" + folder;
+      ASSIGN_OR_RETURN(const size_t parts, plain_->RemoveStaleParts(path, quiet, deadline));
+      ASSIGN_OR_RETURN(const std::vector<FileStatus> left, ListAll(*plain_, path, deadline));
+      removed += parts;
+      // What is still being written there has a writer.
+      if (!GroupByWriter(left).empty()) continue;
+      if (plain_->Remove(path, RemoveMode::kRecursive, deadline).ok()) ++removed;
     }
     return removed;
   }
@@ -260,6 +259,29 @@ class StripedFileSystem final : public FileSystem {
     return Status();
   }
 
+  // Folders of stripes that belong to no file of `directory` and to no writer there. A writer of stripes has the file
+  // that will name them open, hidden, from before it makes the folder until the manifest has its name.
+  Result<std::vector<std::string>> UnusedFolders(const std::string& directory, Deadline deadline) {
+    ASSIGN_OR_RETURN(const std::vector<FileStatus> entries, ListAll(*plain_, directory, deadline));
+    const bool has_writers = !GroupByWriter(entries).empty();
+    const WallTime oldest = clock_.WallNow() - kStripesAge;
+    std::vector<std::string> folders;
+    for (const FileStatus& entry : entries) {
+      const std::optional<PartName> part = ParsePartName(entry.name);
+      if (!part.has_value() || !part->is_stripe_folder) continue;
+      if (!has_writers || entry.modified < oldest) folders.push_back(entry.name);
+    }
+    if (folders.empty()) return folders;
+    for (const FileStatus& entry : entries) {
+      // Without a doubt, or not at all: a manifest that cannot be read may name any of them.
+      ASSIGN_OR_RETURN(const std::optional<StripeManifest> manifest,
+                       ManifestOf((directory == "/" ? "" : directory) + "/" + entry.name, entry, deadline));
+      if (!manifest.has_value()) continue;
+      for (const StripeSet& set : manifest->sets) std::erase(folders, set.folder);
+    }
+    return folders;
+  }
+
   // Best effort: nobody can reach them any more, and the janitor finds them.
   void RemoveFolders(const std::string& directory, const std::vector<StripeSet>& sets, Deadline deadline) {
     for (const StripeSet& set : sets) {
@@ -276,8 +298,13 @@ class StripedFileSystem final : public FileSystem {
 
   // For writing on where `manifest` ends; Rewrite fills the options in.
   StripedWriter::Target TargetOver(const std::string& path, StripeManifest manifest) {
-    return {
-        .plain = *plain_, .clock = clock_, .path = path, .options = {}, .rules = rules_, .before = std::move(manifest)};
+    return {.plain = *plain_,
+            .budget = *budget_,
+            .clock = clock_,
+            .path = path,
+            .options = {},
+            .rules = rules_,
+            .before = std::move(manifest)};
   }
 
   // Opens the file that gets the manifest anew, with the attributes that the present one has.
@@ -324,6 +351,7 @@ class StripedFileSystem final : public FileSystem {
 
   const std::unique_ptr<FileSystem> plain_;
   const StripeRules rules_;
+  const std::shared_ptr<ByteBudget> budget_;
   const Clock& clock_;
   Mutex mutex_;
   std::map<std::string, Cached> cache_ GUARDED_BY(mutex_);
@@ -332,8 +360,8 @@ class StripedFileSystem final : public FileSystem {
 }  // namespace
 
 std::unique_ptr<FileSystem> MakeStripedFileSystem(std::unique_ptr<FileSystem> plain, const StripeRules& rules,
-                                                  const Clock& clock) {
-  return std::make_unique<StripedFileSystem>(std::move(plain), rules, clock);
+                                                  std::shared_ptr<ByteBudget> budget, const Clock& clock) {
+  return std::make_unique<StripedFileSystem>(std::move(plain), rules, std::move(budget), clock);
 }
 
 }  // namespace paceline::hdfs

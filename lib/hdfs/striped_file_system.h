@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "lib/hdfs/byte_budget.h"
 #include "lib/hdfs/file_system.h"
 
 namespace paceline::hdfs {
@@ -14,7 +15,8 @@ struct StripeRules {
   uint64_t unit_bytes = 1 << 20;
 };
 
+// `budget` is what writers may hold, those of `plain` included.
 std::unique_ptr<FileSystem> MakeStripedFileSystem(std::unique_ptr<FileSystem> plain, const StripeRules& rules,
-                                                  const Clock& clock);
+                                                  std::shared_ptr<ByteBudget> budget, const Clock& clock);
 
 }  // namespace paceline::hdfs

@@ -16,13 +16,26 @@ Status StripedWriter::OpenStripes(uint32_t files, Deadline deadline) {
                 .unit_bytes = target_.rules.unit_bytes,
                 .length_bytes = 0,
                 .folder = StripeFolderName(target_.path.substr(slash + 1), MakeWriterId(target_.clock))};
-  const std::string folder = target_.path.substr(0, slash + 1) + set.folder;
-  ASSIGN_OR_RETURN(stripes_,
-                   StripeWriter::Open(target_.plain, target_.clock, folder, std::move(set),
-                                      StripeFolderMode(target_.options.permission), target_.options, deadline));
+  StripeWriter::Place place{.fs = target_.plain,
+                            .budget = target_.budget,
+                            .clock = target_.clock,
+                            .folder = target_.path.substr(0, slash + 1) + set.folder,
+                            .folder_mode = StripeFolderMode(target_.options.permission)};
+  ASSIGN_OR_RETURN(stripes_, StripeWriter::Open(std::move(place), std::move(set), target_.options, deadline));
   const Status status = stripes_->Write(held_, deadline);
-  std::string().swap(held_);
+  DropHeld();
   return status;
+}
+
+Status StripedWriter::WriteHeld(Deadline deadline) {
+  const Status status = file_->Write(std::as_bytes(std::span(held_)), deadline);
+  DropHeld();
+  return status;
+}
+
+void StripedWriter::DropHeld() {
+  target_.budget.Give(held_.size());
+  std::string().swap(held_);
 }
 
 Status StripedWriter::Take(std::string_view data, Deadline deadline) {
@@ -30,7 +43,9 @@ Status StripedWriter::Take(std::string_view data, Deadline deadline) {
   if (!target_.rules.writes_stripes && target_.before.sets.empty()) is_ordinary_ = true;
   if (is_ordinary_) return file_->Write(std::as_bytes(std::span(data)), deadline);
   if (stripes_ != nullptr) return stripes_->Write(data, deadline);
-  if (held_.size() + data.size() <= target_.rules.files * target_.rules.unit_bytes) {
+  // Without memory to spare the file becomes a striped one at once.
+  if (held_.size() + data.size() <= target_.rules.files * target_.rules.unit_bytes &&
+      target_.budget.Take(data.size(), target_.clock.Now())) {
     held_.append(data);
     return Status();
   }
@@ -53,8 +68,7 @@ Status StripedWriter::FlushAs(StripeLane::Order order, Deadline deadline) {
     // Few bytes so far, and they must be safe now: an ordinary file, or, behind other sets, one stripe.
     if (target_.before.sets.empty()) {
       is_ordinary_ = true;
-      status = file_->Write(std::as_bytes(std::span(held_)), deadline);
-      std::string().swap(held_);
+      status = WriteHeld(deadline);
     } else {
       status = OpenStripes(1, deadline);
     }
@@ -70,7 +84,7 @@ Status StripedWriter::FlushAs(StripeLane::Order order, Deadline deadline) {
 Status StripedWriter::Finish(Deadline deadline) {
   if (stripes_ == nullptr && !is_ordinary_) {
     if (target_.before.sets.empty()) {
-      RETURN_IF_ERROR(file_->Write(std::as_bytes(std::span(held_)), deadline));
+      RETURN_IF_ERROR(WriteHeld(deadline));
     } else if (!held_.empty()) {
       RETURN_IF_ERROR(OpenStripes(1, deadline));
     }
@@ -108,7 +122,7 @@ void StripedWriter::Abandon() {
   is_closed_ = true;
   file_->Abandon();
   stripes_.reset();
-  std::string().swap(held_);
+  DropHeld();
 }
 
 }  // namespace paceline::hdfs

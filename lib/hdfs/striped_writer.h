@@ -19,6 +19,7 @@ class StripedWriter final : public Writer {
  public:
   struct Target {
     FileSystem& plain;
+    ByteBudget& budget;
     const Clock& clock;
     std::string path;
     CreateOptions options;
@@ -45,6 +46,9 @@ class StripedWriter final : public Writer {
   Status Fail(Status status) { return failure_ = std::move(status); }
   Status FlushAs(StripeLane::Order order, Deadline deadline);
   Status OpenStripes(uint32_t files, Deadline deadline);
+  // The held bytes go into the file, which is an ordinary one.
+  Status WriteHeld(Deadline deadline);
+  void DropHeld();
   Status Take(std::string_view data, Deadline deadline);
   Status Finish(Deadline deadline);
 

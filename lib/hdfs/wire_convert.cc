@@ -1,7 +1,10 @@
 #include "lib/hdfs/wire_convert.h"
 
+#include <fmt/format.h>
+
 #include <cerrno>
 
+#include "lib/hdfs/ec_policy.h"
 #include "lib/hdfs/posix_error.h"
 
 namespace paceline::hdfs {
@@ -84,7 +87,21 @@ LocatedBlock FromWire(const wire::LocatedBlock& block) {
   }
   out.token = FromWire(block.block_token());
   out.is_corrupt = block.corrupt();
+  for (const char index : block.block_indices()) out.unit_indexes.push_back(static_cast<uint8_t>(index));
+  for (const wire::Token& token : block.block_tokens()) out.unit_tokens.push_back(FromWire(token));
   return out;
+}
+
+EcPolicy FromWire(const wire::ErasureCodingPolicy& policy) {
+  if (const std::optional<EcPolicy> known = SystemEcPolicy(policy.id())) return *known;
+  const std::string& codec = policy.schema().codec_name();
+  return {.name = policy.has_name() ? policy.name() : fmt::format("number {}", policy.id()),
+          .codec = codec == "rs"    ? EcPolicy::Codec::kReedSolomon
+                   : codec == "xor" ? EcPolicy::Codec::kXor
+                                    : EcPolicy::Codec::kOther,
+          .data_units = policy.schema().data_units(),
+          .parity_units = policy.schema().parity_units(),
+          .cell_bytes = policy.cell_size()};
 }
 
 wire::LocatedBlock ToWire(const LocatedBlock& block) {
@@ -107,7 +124,7 @@ LocatedBlocks FromWire(const wire::LocatedBlocks& blocks) {
   if (blocks.has_last_block()) out.last_block = FromWire(blocks.last_block());
   out.is_last_block_complete = blocks.is_last_block_complete();
   out.is_encrypted = blocks.has_file_encryption_info();
-  out.is_erasure_coded = blocks.has_ec_policy();
+  if (blocks.has_ec_policy()) out.ec_policy = FromWire(blocks.ec_policy());
   return out;
 }
 

@@ -12,31 +12,11 @@
 #include <vector>
 
 #include "lib/hdfs/block_writer.h"
-#include "lib/hdfs/data_node_client.h"
+#include "lib/hdfs/byte_budget.h"
 #include "lib/hdfs/name_node.h"
 #include "lib/hdfs/write_plan.h"
 
 namespace paceline::hdfs {
-
-// Bytes that wait to be safe.
-class ByteBudget {
- public:
-  ByteBudget(uint64_t limit, const Clock& clock) : limit_(limit), clock_(clock) {}
-  // False when there is no room until `when`.
-  bool Take(uint64_t bytes, TimePoint when);
-  // Beyond the limit, for a caller who cannot go on otherwise and holds nothing.
-  void Force(uint64_t bytes);
-  void Give(uint64_t bytes);
-  uint64_t peak_bytes() const;
-
- private:
-  const uint64_t limit_;
-  const Clock& clock_;
-  mutable Mutex mutex_;
-  CondVar given_;
-  uint64_t used_ GUARDED_BY(mutex_) = 0;
-  uint64_t peak_ GUARDED_BY(mutex_) = 0;
-};
 
 // Deals blocks round: the NameNode is asked to put each new block on the DataNode on which the fewest of our pipelines
 // are at work.

@@ -50,10 +50,4 @@ bool WantsReplacement(const ReplacementRules& rules, uint32_t replication, size_
 
 bool MayRecover(int recoveries_without_progress) { return recoveries_without_progress < kMaxRecoveries; }
 
-bool AppendsInNewBlock(std::span<const LocatedBlock> blocks, uint64_t block_size_bytes) {
-  if (blocks.size() < 2) return false;
-  return std::any_of(blocks.begin(), blocks.end() - 1,
-                     [&](const LocatedBlock& block) { return block.block.length_bytes < block_size_bytes; });
-}
-
 }  // namespace paceline::hdfs

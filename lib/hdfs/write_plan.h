@@ -40,9 +40,4 @@ bool WantsReplacement(const ReplacementRules& rules, uint32_t replication, size_
 // Whether a broken pipeline that has made no progress since is worth another try.
 bool MayRecover(int recoveries_without_progress);
 
-// Appending to a file that was joined from parts makes a new block: Hadoop 3.4.2's DataNodes fail to go on in the
-// middle of a chunk of such a file's last block. A file counts as joined when a block before the last one is shorter
-// than the file's block size.
-bool AppendsInNewBlock(std::span<const LocatedBlock> blocks, uint64_t block_size_bytes);
-
 }  // namespace paceline::hdfs

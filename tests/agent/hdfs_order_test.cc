@@ -7,6 +7,7 @@ namespace paceline::agent {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Map = std::map<std::string, std::string>;
 
 Result<MountOrder> Order(Map attributes, Map secrets = {}, const HdfsRules& rules = {}) {
@@ -49,6 +50,22 @@ TEST(HdfsOrder, SaysAllThatTheVolumeSays) {
   EXPECT_FALSE(order->files.has_value());
 }
 
+TEST(HdfsOrder, SaysHowToStripeWhatToMakeAndWhatToLoad) {
+  const Result<MountOrder> order = Order({{"uri", "hdfs://ns/a"},
+                                          {"layout", "striped"},
+                                          {"stripeFiles", "4"},
+                                          {"stripeUnit", "2Mi"},
+                                          {"createDirectory", "true"},
+                                          {"prefetch", "step 100,latest"}});
+  ASSERT_TRUE(order.ok()) << order.status().ToString();
+  for (const char* part : {" --writes-layout striped", " --writes-stripe-files 4", " --writes-stripe-unit 2MiB",
+                           " --create-directory", " --prefetch-paths step 100,latest"}) {
+    EXPECT_THAT(Line(*order), HasSubstr(part));
+  }
+  EXPECT_THAT(Line(*Order({{"uri", "hdfs://ns/a"}, {"createDirectory", "false"}})),
+              Not(HasSubstr("--create-directory")));
+}
+
 TEST(HdfsOrder, PassesSecretsAsFilesOnly) {
   const Map secret = {{"core-site.xml", "<configuration/>"},
                       {"keytab", std::string("\0\x05", 2)},
@@ -82,6 +99,10 @@ TEST(HdfsOrder, SaysWhatIsWrong) {
       {{{"uri", "hdfs://h/a"}, {"pipelines", "4x"}}, "from 1 to 64"},
       {{{"uri", "hdfs://h/a"}, {"readOnly", "yes"}}, "neither true nor false"},
       {{{"uri", "hdfs://h/a"}, {"user", ""}}, "1 to 64 bytes"},
+      {{{"uri", "hdfs://h/a"}, {"stripeFiles", "65"}}, "from 1 to 64"},
+      {{{"uri", "hdfs://h/a"}, {"createDirectory", "1"}}, "neither true nor false"},
+      {{{"uri", "hdfs://h/a"}, {"createDirectory", "true"}, {"readOnly", "true"}}, "only read"},
+      {{{"uri", "hdfs://h/a"}, {"prefetch", "../x"}}, "without \"..\""},
       {{{"uri", "hdfs://h/a"}, {"segmentsize", "1Mi"}}, "unknown attribute \"segmentsize\""},
   };
   for (const auto& c : cases) {

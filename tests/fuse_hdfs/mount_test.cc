@@ -1,5 +1,6 @@
 // The whole program on a real mount, with real programs, in layout plain and striped: against file:// always, and
 // against the HDFS that HDFS_URI names where it is set. Skipped where nothing can be mounted.
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -385,6 +386,95 @@ TEST_P(MountTest, LargeDirectoriesListOnceEach) {
   EXPECT_EQ(InMount("rm -r many; ls -A").output, "");
 }
 
+TEST_P(MountTest, ADirectoryCanBeReadBackAndForth) {
+  ASSERT_EQ(InMount("mkdir many; cd many; for i in $(seq 2500); do mkdir d$i; done").status, 0) << Log();
+  DIR* directory = opendir(Path("many").c_str());
+  ASSERT_NE(directory, nullptr);
+  std::vector<std::string> names;
+  std::vector<long> places;
+  while (true) {
+    places.push_back(telldir(directory));
+    const dirent* entry = readdir(directory);
+    if (entry == nullptr) break;
+    names.emplace_back(entry->d_name);
+  }
+  EXPECT_EQ(names.size(), 2502u);
+  for (const size_t index : {2400u, 5u, 1700u, 0u, 999u, 1003u, 2u}) {
+    seekdir(directory, places[index]);
+    const dirent* entry = readdir(directory);
+    ASSERT_NE(entry, nullptr) << index;
+    EXPECT_EQ(names[index], entry->d_name) << index;
+  }
+  rewinddir(directory);
+  size_t count = 0;
+  while (readdir(directory) != nullptr) ++count;
+  EXPECT_EQ(count, names.size());
+  closedir(directory);
+}
+
+TEST_P(MountTest, APageOfHiddenNamesIsNotTheEnd) {
+  if (std::string_view(GetParam()).starts_with("hdfs")) GTEST_SKIP() << "the store must be reached beside the mount";
+  for (int i = 0; i < 2100; ++i) {
+    std::ofstream(fmt::format("{}/.m.0000000112345678{:08x}.pl-p000001", store_, i));
+  }
+  std::ofstream(store_ + "/z");
+  EXPECT_EQ(InMount("ls -A").output, "z\n");
+}
+
+TEST_P(MountTest, ADirectoryWithOnlyWhatADeadWriterLeftCanBeRemoved) {
+  ASSERT_EQ(mkdir(Path("d").c_str(), 0755), 0);
+  UniqueFd fd(open(Path("d/half").c_str(), O_WRONLY | O_CREAT, 0600));
+  const std::string content = RandomBytes(20 << 20, 9);
+  ASSERT_EQ(write(fd.get(), content.data(), content.size()), static_cast<ssize_t>(content.size()));
+  End(SIGKILL);
+  fd.Reset();
+  ASSERT_EQ(RunShell("umount " + mount_).status, 0);
+  ASSERT_TRUE(Mount(""));
+  if (std::string_view(GetParam()).starts_with("hdfs")) {
+    EXPECT_EQ(rmdir(Path("d").c_str()), -1) << "its writer may live: its lease lasts a minute";
+    EXPECT_EQ(errno, ENOTEMPTY);
+    ASSERT_EQ(mkdir(Path("d/e").c_str(), 0755), 0);
+    EXPECT_EQ(InMount("until rm -r d 2>/dev/null; do read -t 1 <> <(:) || :; done").status, 0) << Log();
+  } else {
+    EXPECT_EQ(rmdir(Path("d").c_str()), 0) << strerror(errno) << Log();
+  }
+  EXPECT_EQ(InMount("ls -A").output, "");
+}
+
+TEST_P(MountTest, LoadsWhatIsSaidToBeReadBeforeItIsOpened) {
+  const std::string content = RandomBytes(3 << 20, 11);
+  ASSERT_EQ(mkdir(Path("step 7").c_str(), 0755), 0);
+  for (const char* name : {"step 7/a", "step 7/b", "other"}) std::ofstream(Path(name), std::ios::binary) << content;
+  const auto comes = [this](const std::string& what) {
+    return RunShell(
+               fmt::format("until {} control {}/control stats | grep -q \"{}\"; do read -t 0.02 <> <(:) || :; done",
+                           PACELINE_HDFS_MOUNT, folder_, what))
+               .status == 0;
+  };
+  char answer[64] = {};
+  const std::string expected = fmt::format("files=2 bytes={}", 2 * content.size());
+  ASSERT_GT(getxattr(Path("step 7").c_str(), "user.paceline.prefetch", answer, sizeof answer), 0) << strerror(errno);
+  EXPECT_EQ(answer, expected);
+  EXPECT_EQ(Control("prefetch " + Path("step 7")), expected + "\n");
+  EXPECT_EQ(Control("prefetch step 7"), expected + "\n");
+  EXPECT_TRUE(comes(fmt::format("bytes.: {}", 2 * content.size()))) << Control("stats");
+  EXPECT_TRUE(ReadFile(Path("step 7/a")) == content);
+  EXPECT_TRUE(comes("openedFiles.: 1")) << Control("stats");
+  EXPECT_TRUE(ReadFile(Path("other")) == content);
+  std::ofstream(Path("step 7/b"), std::ios::binary) << "new";
+  EXPECT_EQ(ReadFile(Path("step 7/b")), "new");
+  EXPECT_TRUE(comes("openedFiles.: 1")) << Control("stats");
+  EXPECT_NE(Control("prefetch none").find("error:"), std::string::npos);
+  EXPECT_NE(Control("prefetch ../etc").find("error:"), std::string::npos);
+  // From the start, and where nothing may be written.
+  Unmount();
+  ASSERT_TRUE(Mount("--read-only --prefetch-paths other,none"));
+  EXPECT_TRUE(comes(fmt::format("bytes.: {}", content.size()))) << Control("stats");
+  EXPECT_TRUE(ReadFile(Path("other")) == content);
+  EXPECT_TRUE(comes("openedFiles.: 1")) << Control("stats");
+  EXPECT_GT(getxattr(Path("step 7/a").c_str(), "user.paceline.prefetch", answer, sizeof answer), 0) << strerror(errno);
+}
+
 TEST_P(MountTest, ManyWritersAndReadersAtOnce) {
   const Outcome done = InMount(
       "head -c 9000011 /dev/urandom >$scratch/r; for i in 1 2 3 4 5 6 7 8; do (cp $scratch/r c$i && cmp c$i $scratch/r "
@@ -434,6 +524,24 @@ TEST_P(MountTest, SigkillLeavesNoHalfFile) {
   ASSERT_TRUE(Mount(""));
   EXPECT_EQ(InMount("ls -A").output, "synced\n");
   EXPECT_EQ(ReadFile(Path("synced")), "safe");
+}
+
+TEST_P(MountTest, MakesWhatIsNotThereWhenItMay) {
+  Unmount();
+  const std::string before = uri_;
+  uri_ += "/jobs/llama 3";
+  const Outcome refused = RunShell(fmt::format("{} \"{}\" {}", PACELINE_HDFS_MOUNT, uri_, mount_));
+  EXPECT_EQ(refused.status, 1) << refused.output;
+  uri_ = "\"" + uri_ + "\"";
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(Mount("--create-directory")) << "round " << round;
+    Unmount();
+  }
+  uri_ = before;
+  ASSERT_TRUE(Mount(""));
+  struct stat st;
+  ASSERT_EQ(stat(Path("jobs/llama 3").c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 07777, 0755u);
 }
 
 TEST_P(MountTest, ReadOnly) {

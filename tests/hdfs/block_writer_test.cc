@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/hdfs/block_reader.h"
+#include "lib/hdfs/file_writer.h"
 #include "lib/hdfs/parallel_writer.h"
 #include "tests/hdfs/fake_cluster.h"
 
@@ -170,8 +171,8 @@ TEST_F(BlockWriting, AbortEndsACallInAnotherThread) {
 
 class ParallelWriting : public Writing {
  protected:
-  std::unique_ptr<ParallelWriter> Create(const std::string& path, int pipelines = 4) {
-    auto context = std::make_shared<WriteContext>(WriteContext{
+  std::shared_ptr<WriteContext> Context(int pipelines) {
+    return std::make_shared<WriteContext>(WriteContext{
         .namenode = namenode_,
         .datanodes = datanodes_,
         .clock = clock_,
@@ -185,13 +186,17 @@ class ParallelWriting : public Writing {
         .is_concat_refused = std::make_shared<std::atomic<bool>>(false),
         .open = [](const std::string&, Deadline) { return Status(StatusCode::kUnimplemented, "no reads here"); },
     });
-    const WriterId id = MakeWriterId(clock_);
-    Result<OpenFile> file =
-        namenode_.Create("/." + path.substr(1) + ".target", {.replication = 2, .block_size_bytes = 1 << 20}, Soon());
+  }
+  Result<OpenFile> CreateTarget(const std::string& path) {
+    return namenode_.Create("/." + path.substr(1) + ".target", {.replication = 2, .block_size_bytes = 1 << 20}, Soon());
+  }
+  std::unique_ptr<ParallelWriter> Create(const std::string& path, int pipelines = 4, std::stop_token stop = {}) {
+    Result<OpenFile> file = CreateTarget(path);
     EXPECT_TRUE(file.ok()) << file.status().ToString();
     if (!file.ok()) return nullptr;
-    return std::make_unique<ParallelWriter>(std::move(context), *std::move(file),
-                                            ParallelWriter::Target{path, CreateOptions{}, id});
+    return std::make_unique<ParallelWriter>(
+        Context(pipelines), *std::move(file),
+        ParallelWriter::Target{path, CreateOptions{.stop = std::move(stop)}, MakeWriterId(clock_)});
   }
   Status WriteAll(ParallelWriter& writer, std::string_view bytes) {
     for (size_t at = 0; at < bytes.size(); at += 30'011) {
@@ -258,6 +263,48 @@ TEST_F(ParallelWriting, AbandonDoesNotWaitForASlowDataNode) {
   writer->Abandon();
   EXPECT_LT(clock_.Now() - start, 5s);
   EXPECT_THAT(cluster_.Paths(), IsEmpty());
+}
+
+TEST_F(ParallelWriting, AStopEndsACallOfEitherWriterInAnotherThread) {
+  for (size_t i = 0; i < 4; ++i) cluster_.SetFault(i, Fault::kSilentInWrite);
+  const std::string bytes = Sample(350'000);
+  for (const bool is_single : {false, true}) {
+    std::stop_source stop;
+    std::unique_ptr<Writer> writer;
+    if (is_single) {
+      Result<OpenFile> file = CreateTarget("/f");
+      ASSERT_TRUE(file.ok());
+      Result<std::unique_ptr<FileWriter>> made =
+          FileWriter::Make(Context(4), {.file = *file}, {"/f", CreateMode::kOverwrite, stop.get_token()}, Soon());
+      ASSERT_TRUE(made.ok());
+      writer = *std::move(made);
+    } else {
+      writer = Create("/f", 4, stop.get_token());
+    }
+    ASSERT_TRUE(writer->Write(std::as_bytes(std::span(bytes)), Soon()).ok());
+    const TimePoint start = clock_.Now();
+    {
+      std::jthread stopper([&] { stop.request_stop(); });
+      EXPECT_EQ(writer->Close(Soon()).code(), StatusCode::kCancelled);
+    }
+    EXPECT_EQ(writer->Write(std::as_bytes(std::span(bytes)), Soon()).code(), StatusCode::kCancelled);
+    writer.reset();
+    EXPECT_LT(clock_.Now() - start, 5s) << is_single;
+    EXPECT_THAT(cluster_.Paths(), IsEmpty());
+  }
+  EXPECT_TRUE(budget_.Take(1 << 20, clock_.Now()));
+}
+
+TEST_F(ParallelWriting, KeepsItsTargetOpenUntilItIsClosed) {
+  auto writer = Create("/f");
+  ASSERT_NE(writer, nullptr);
+  const std::string bytes = Sample(10'000);
+  ASSERT_TRUE(writer->Write(std::as_bytes(std::span(bytes)), Soon()).ok());
+  ASSERT_TRUE(writer->Flush(Soon()).ok());
+  EXPECT_EQ(cluster_.Calls("complete"), 0) << "its lease is what says that the writer lives";
+  ASSERT_TRUE(writer->Close(Soon()).ok());
+  EXPECT_EQ(cluster_.Calls("complete"), 1);
+  EXPECT_TRUE(cluster_.Contents("/f") == bytes);
 }
 
 TEST_F(ParallelWriting, KeepsWithinItsMemory) {

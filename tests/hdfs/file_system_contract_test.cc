@@ -264,6 +264,27 @@ TEST_P(FileSystemContract, AppendsToAFileThatWasFlushedWhileItWasWritten) {
   EXPECT_TRUE(Contents(At("f")) == want.substr(0, 700002));
 }
 
+// Hadoop's client up to 3.4 cannot append to a file that has: docs/decisions/0014.
+TEST_P(FileSystemContract, NoBlockBeforeTheLastEndsWithinAChunk) {
+  std::string want = Pattern(1, (9 << 20) + 17);
+  WriteFile(At("f"), want);
+  for (const size_t size : {1000, 5 << 20, 3}) {
+    Result<std::unique_ptr<Writer>> writer = fs_->Append(At("f"), In());
+    ASSERT_TRUE(writer.ok()) << writer.status().ToString();
+    const std::string more = Pattern(size, size);
+    ASSERT_TRUE((*writer)->Write(Bytes(more), In()).ok());
+    const Status closed = (*writer)->Close(In());
+    ASSERT_TRUE(closed.ok()) << closed.ToString();
+    want += more;
+  }
+  EXPECT_TRUE(Contents(At("f")) == want);
+  if (!std::string_view(GetParam()).ends_with("Hdfs")) return;
+  const Result<std::vector<BlockLocation>> blocks = fs_->Locate(At("f"), {0, INT64_MAX}, In());
+  ASSERT_TRUE(blocks.ok());
+  ASSERT_GT(blocks->size(), 1u);
+  for (size_t i = 0; i + 1 < blocks->size(); ++i) EXPECT_EQ((*blocks)[i].length_bytes % 512, 0u) << i;
+}
+
 TEST_P(FileSystemContract, ShowsAppendedBytesAfterFlush) {
   WriteFile(At("f"), "one");
   Result<std::unique_ptr<Writer>> writer = fs_->Append(At("f"), In());

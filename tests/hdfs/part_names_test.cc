@@ -33,13 +33,30 @@ TEST(PartNames, AreNotSeenInOtherNames) {
   }
 }
 
-TEST(PartNames, GoStaleByAgeAndOnlyOurs) {
-  const WallTime now{std::chrono::hours(1000)};
-  const std::string part = PartFileName("m", kWriter, 1);
-  EXPECT_TRUE(IsStalePart(part, now - std::chrono::hours(3), now, std::chrono::hours(2)));
-  EXPECT_FALSE(IsStalePart(part, now - std::chrono::hours(1), now, std::chrono::hours(2)));
-  EXPECT_FALSE(IsStalePart(part, now + std::chrono::hours(1), now, std::chrono::hours(2)));
-  EXPECT_FALSE(IsStalePart("m", now - std::chrono::hours(3), now, std::chrono::hours(2)));
+TEST(PartNames, OfOneWriterComeTogether) {
+  const WriterId other{.start_seconds = 0x65000009, .random = 1};
+  const auto at = [](int64_t seconds) { return WallTime(std::chrono::seconds(seconds)); };
+  std::vector<FileStatus> entries;
+  const auto add = [&](const std::string& name, WallTime modified, FileStatus::Type type = FileStatus::Type::kFile) {
+    entries.push_back({.type = type, .name = name, .modified = modified});
+  };
+  add(PartFileName("m", kWriter, 1), at(0x65000100));
+  add(TemporaryName("m", kWriter), at(0x65000050));
+  add(PartFileName("m", kWriter, 2), at(0x65000200));
+  add(PartFileName("m", other, 1), at(5));  // its clock was wrong, or it was set by hand
+  add(StripeFolderName("m", other), at(0x65000300), FileStatus::Type::kDirectory);
+  add("m", at(0x65000400));
+  add(".hidden", at(0x65000400));
+  const std::vector<WriterParts> groups = GroupByWriter(entries);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].writer, kWriter);
+  ASSERT_TRUE(groups[0].target.has_value());
+  EXPECT_EQ(groups[0].target->name, TemporaryName("m", kWriter));
+  EXPECT_EQ(groups[0].parts.size(), 2u);
+  EXPECT_EQ(groups[0].changed, at(0x65000200));
+  EXPECT_EQ(groups[1].writer, other);
+  EXPECT_FALSE(groups[1].target.has_value());
+  EXPECT_EQ(groups[1].changed, at(0x65000009)) << "when it started";
 }
 
 }  // namespace

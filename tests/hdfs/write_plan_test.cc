@@ -86,18 +86,5 @@ TEST(MayRecover, EndsAfterFiveTriesWithoutProgress) {
   EXPECT_FALSE(MayRecover(5));
 }
 
-TEST(AppendsInNewBlock, KnowsJoinedFiles) {
-  const auto blocks = [](const std::vector<uint64_t>& lengths) {
-    std::vector<LocatedBlock> made(lengths.size());
-    for (size_t i = 0; i < lengths.size(); ++i) made[i].block.length_bytes = lengths[i];
-    return made;
-  };
-  EXPECT_FALSE(AppendsInNewBlock(blocks({}), 100));
-  EXPECT_FALSE(AppendsInNewBlock(blocks({7}), 100));
-  EXPECT_FALSE(AppendsInNewBlock(blocks({100, 100, 7}), 100));
-  EXPECT_TRUE(AppendsInNewBlock(blocks({100, 50, 100}), 100));
-  EXPECT_TRUE(AppendsInNewBlock(blocks({4, 16, 32}), 100));
-}
-
 }  // namespace
 }  // namespace paceline::hdfs
