@@ -120,5 +120,101 @@ TEST_F(KernelMount, ShowsWhatTarWouldUnpack) {
   }
 }
 
+TEST_F(KernelMount, WhiteoutsAreThoseOfOverlayfs) {
+  const std::string lower = TarWriter()
+                                .Directory("opaque/")
+                                .File("opaque/below", "1")
+                                .File("removed", "2")
+                                .Directory("removed-folder/")
+                                .File("removed-folder/f", "3")
+                                .Directory("kept/")
+                                .File("kept/f", "4")
+                                .Directory("replaced/")
+                                .File("replaced/below", "5")
+                                .File("file-to-folder", "6")
+                                .Finish();
+  const std::string upper = TarWriter()
+                                .Directory("opaque/")
+                                .File("opaque/.wh..wh..opq", "")
+                                .File("opaque/above", "a")
+                                .File(".wh.removed", "")
+                                .File(".wh.removed-folder", "")
+                                .Directory("kept/")
+                                .File("kept/g", "b")
+                                .File(".wh.replaced", "")
+                                .Directory("replaced/")
+                                .File("replaced/above", "c")
+                                .Directory("file-to-folder/")
+                                .Finish();
+  const std::string bottom = Mount(lower, "bottom"), top = Mount(upper, "top");
+  ASSERT_FALSE(bottom.empty() || top.empty());
+  Result<TestMount> overlay = TestMount::Overlay({top, bottom}, Path("merged"));
+  ASSERT_TRUE(overlay.ok()) << overlay.status().ToString();
+  std::vector<std::string> paths;
+  for (const std::string& line : TreeFacts(overlay->path())) paths.push_back(line.substr(0, line.find(' ')));
+  EXPECT_EQ(paths, (std::vector<std::string>{"", "/file-to-folder", "/kept", "/kept/f", "/kept/g", "/opaque",
+                                             "/opaque/above", "/replaced", "/replaced/above"}));
+}
+
+TEST_F(KernelMount, NothingOfAnArchiveBecomesAnOverlayMark) {
+  const std::string tar = TarWriter()
+                              .Add({.type = '5',
+                                    .name = "d/",
+                                    .mode = 0755,
+                                    .pax = {{"SCHILY.xattr.trusted.overlay.opaque", "y"},
+                                            {"SCHILY.xattr.trusted.overlay.redirect", "/etc"}}})
+                              .Finish();
+  const std::string mounted = Mount(tar, "layer");
+  ASSERT_FALSE(mounted.empty());
+  for (const std::string& line : TreeFacts(mounted)) EXPECT_EQ(line.find("trusted"), std::string::npos) << line;
+  EXPECT_EQ(last_.dropped, 2U);
+}
+
+TEST_F(KernelMount, EmptyLayersMount) {
+  for (const std::string& tar : {std::string(1024, '\0'), TarWriter().File("empty", "").Finish()}) {
+    EXPECT_FALSE(Mount(tar, "empty" + std::to_string(mounts_.size())).empty());
+  }
+}
+
+TEST_F(KernelMount, DirectoriesOfEverySizeListWell) {
+  // Around the places where a block fills up or a tail no longer fits beside its inode.
+  for (const int names : {1, 3, 190, 195, 200, 203, 204, 205, 206, 250, 2000}) {
+    TarWriter tar;
+    for (int i = 0; i < names; ++i) tar.File("d/" + fmt::format("{:08}", i), i % 3 == 0 ? "x" : "");
+    // What sorts before "." and "..", and between them.
+    for (const char* name : {"d/!", "d/-", "d/.!", "d/...", "d/.a"}) tar.File(name, "");
+    const std::string mounted = Mount(tar.Finish(), "names" + std::to_string(names));
+    ASSERT_FALSE(mounted.empty());
+    EXPECT_EQ(TreeFacts(mounted).size(), static_cast<size_t>(names) + 7);
+    EXPECT_TRUE(Script(bench_.folder(), "fsck.erofs " + last_image_ + " >/dev/null")) << names;
+  }
+}
+
+TEST_F(KernelMount, ManyAttributesAndLongLinks) {
+  TarWriter tar;
+  for (int i = 0; i < 40; ++i) {
+    TarItem item{.type = i % 2 == 0 ? '0' : '5', .name = "f" + std::to_string(i), .mode = 0755};
+    for (int j = 0; j < i; ++j) {
+      item.pax.emplace_back("SCHILY.xattr.user.attribute" + std::to_string(j),
+                            std::string(static_cast<size_t>(i) * 7, 'v'));
+    }
+    tar.Add(item);
+    if (i % 2 == 1) tar.File(item.name + "/inside", "x");
+    tar.Symlink("link" + std::to_string(i), std::string(static_cast<size_t>(3900 + i * 5), 't'));
+  }
+  const std::string mounted = Mount(tar.Finish(), "attributes");
+  ASSERT_FALSE(mounted.empty());
+  size_t attributes = 0, links = 0;
+  for (const std::string& line : TreeFacts(mounted)) {
+    EXPECT_EQ(line.find("unreadable"), std::string::npos) << line;
+    for (size_t at = line.find("user.attribute"); at != std::string::npos; at = line.find("user.attribute", at + 1))
+      ++attributes;
+    const size_t target = line.find(" to=");
+    if (target != std::string::npos) links += std::min(line.find(' ', target + 1), line.size()) - target - 4;
+  }
+  EXPECT_EQ(attributes, 40U * 39 / 2);
+  EXPECT_EQ(links, 40U * 3900 + 5U * 40 * 39 / 2);
+}
+
 }  // namespace
 }  // namespace paceline::blocks

@@ -253,7 +253,8 @@ Status Writer::PlaceAll() {
     }
     open.insert(open.end(), below.rbegin(), below.rend());
   }
-  inode_blocks_ = static_cast<uint32_t>(RoundUp(next_, kBlock) / kBlock);
+  // fsck.erofs 1.5 reads an attribute header behind every inode, be there one or not: also behind the last.
+  inode_blocks_ = static_cast<uint32_t>(RoundUp(next_ + erofs::kXattrHeaderBytes, kBlock) / kBlock);
   const uint64_t total = uint64_t{1} + data_blocks_ + MetaBlocks();
   if (MetaBlocks() > kMaxMetaBlocks || total >= UINT32_MAX) {
     return ResourceExhaustedError("a layer too large for the format");

@@ -137,6 +137,14 @@ Status CheckChunks(BlobStore& store, const LayerIndex& index, const CheckOptions
   return Status();
 }
 
+// A blob with bytes behind its end would never be noticed by reads of what its descriptor names.
+Status CheckSize(BlobStore& store, const Descriptor& blob, Deadline deadline) {
+  ASSIGN_OR_RETURN(const uint64_t size, store.StatBlob(blob.digest, deadline));
+  if (size == blob.size_bytes) return Status();
+  return DataLossError(
+      fmt::format("blob {} has {} bytes instead of {}", blob.digest.ToString(), size, blob.size_bytes));
+}
+
 }  // namespace
 
 Result<LayerIndex> ReadLayerIndex(BlobStore& store, const BlockLayer& layer, Deadline deadline) {
@@ -154,7 +162,10 @@ Result<LayerIndex> ReadLayerIndex(BlobStore& store, const BlockLayer& layer, Dea
 
 Result<CheckedLayer> CheckLayer(BlobStore& store, const BlockLayer& layer, const CheckOptions& options,
                                 const Clock& clock, const std::stop_token& stop) {
-  ASSIGN_OR_RETURN(const LayerIndex index, ReadLayerIndex(store, layer, Deadline::After(clock, options.store_limit)));
+  const auto soon = [&] { return Deadline::After(clock, options.store_limit); };
+  RETURN_IF_ERROR(CheckSize(store, layer.index, soon()));
+  for (const Descriptor& data : layer.data) RETURN_IF_ERROR(CheckSize(store, data, soon()));
+  ASSIGN_OR_RETURN(const LayerIndex index, ReadLayerIndex(store, layer, soon()));
   if (options.on_progress) options.on_progress(layer.index.size_bytes);
   RETURN_IF_ERROR(CheckMetadata(index, options));
   RETURN_IF_ERROR(CheckChunks(store, index, options, clock, stop));
