@@ -1,0 +1,92 @@
+#include "snapshotter/config.h"
+
+#include "lib/base/filesystem.h"
+
+namespace paceline::snapshotter {
+namespace {
+
+constexpr size_t kMaxCredentialBytes = 4 << 20;
+
+void AddRegistryFields(ConfigSpec& spec, ServeConfig* config) {
+  spec.Add(
+      "registry.hostsFolder", &config->hosts_folder,
+      "Folder with a folder and a hosts.toml for each registry that has mirrors, as containerd has it. Empty: none.");
+  spec.Add(
+      "registry.credentials", &config->credentials_file,
+      "File with credentials in Docker's form (config.json). Read again when a registry refuses what it held. Empty: "
+      "anonymous.");
+  spec.Add("registry.plainHttp", &config->plain_http, "Registries (host:port) that are asked without TLS.");
+  spec.Add("registry.caFiles", &config->ca_files, "Certificates of authorities that are trusted besides the system's.");
+  spec.Add("registry.skipVerification", &config->skips_verification,
+           "Believe any certificate. For tests: chunks are checked all the same, tags and credentials are not safe.");
+}
+
+void AddCacheFields(ConfigSpec& spec, ServeConfig* config) {
+  spec.Add("cache.folder", &config->cache_folder,
+           "Where chunks are kept, on ext4, xfs or btrfs. Empty: the first folder /var/lib/paceline/blocks-N that no "
+           "other mount uses.");
+  spec.Add("cache.quota", &config->cache_quota, "Most that chunks may take there.").Positive();
+  spec.Add("fetch.threads", &config->fetch_threads, "Ranges that are fetched at once.").Range(2, 64);
+  spec.Add("fetch.memory", &config->memory, "Chunks kept in memory.");
+  spec.Add("fetch.readLimit", &config->read_limit, "After so long without bytes a read fails.").Positive();
+  spec.Add("fetch.openLimit", &config->open_limit, "Limit for loading manifest and indexes at the start.").Positive();
+  spec.Add("fetch.hotSet", &config->hot_set,
+           "File with the chunks that an earlier start read (pacectl image hotset record); they are fetched first.");
+}
+
+}  // namespace
+
+ConfigSpec DescribeServeConfig(ServeConfig* config) {
+  ConfigSpec spec("paceline-snapshotter serve", "Mounts one converted image on a directory and serves it.");
+  spec.Add("store", &config->store, "Store of the converted image: file:///FOLDER or docker://REGISTRY/REPOSITORY.");
+  spec.Add("image", &config->image, "Digest of the converted image's manifest, sha256:...");
+  spec.Add("directory", &config->directory, "Where to mount it. Must exist.");
+  spec.Add("daemon", &config->runs_as_daemon, "Go to the background once the image is mounted.");
+  spec.Add("writable", &config->is_writable, "Let the mount take writes; they are dropped when it is unmounted.");
+  spec.Add("stateFolder", &config->state_folder, "Where layers are mounted and the control socket lies.");
+  spec.Add("backing", &config->backing,
+           "How EROFS gets at its file: by itself, through a loop device, or what works (auto).")
+      .OneOf({"auto", "file", "loop"});
+  AddCacheFields(spec, config);
+  AddRegistryFields(spec, config);
+  spec.Add("log.file", &config->log_file, "Where a daemon's log goes. Empty: nowhere.");
+  spec.Add("log.level", &config->log_level, "Least important lines that are logged.");
+  spec.Add("log.format", &config->log_format, "Form of the log lines.");
+  spec.AddCheck([config]() -> Status {
+    if (config->store.empty()) return InvalidArgumentError("store: must be given");
+    if (config->directory.empty()) return InvalidArgumentError("directory: must be given");
+    return blocks::ParseDigest(config->image).status().Annotate("image");
+  });
+  return spec;
+}
+
+BackingChoice BackingOf(const ServeConfig& config) {
+  if (config.backing == "file") return BackingChoice::kFile;
+  if (config.backing == "loop") return BackingChoice::kLoop;
+  return BackingChoice::kProbe;
+}
+
+blocks::RegistryOptions RegistryOptionsOf(const ServeConfig& config) {
+  blocks::RegistryOptions options;
+  options.hosts_root = config.hosts_folder;
+  options.plain_http = config.plain_http;
+  options.ca_files = config.ca_files;
+  options.skip_verification = config.skips_verification;
+  if (!config.credentials_file.empty()) {
+    options.credentials = blocks::NewDockerConfigSource(
+        [path = config.credentials_file] { return RealFileSystem().ReadFile(path, kMaxCredentialBytes); });
+  }
+  return options;
+}
+
+blocks::EngineOptions EngineOptionsOf(const ServeConfig& config) {
+  blocks::EngineOptions options;
+  options.fetch.threads = config.fetch_threads;
+  options.fetch.prefetch_threads = config.fetch_threads - 1;
+  options.memory_bytes = config.memory.bytes;
+  options.read_limit = config.read_limit;
+  options.fetch_limit = config.read_limit * 2;
+  return options;
+}
+
+}  // namespace paceline::snapshotter

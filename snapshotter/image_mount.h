@@ -1,0 +1,65 @@
+// One image mounted on a directory: the FUSE session with the layer files, an EROFS mount on each, the overlay on top.
+// Goes up in this order and down in the other; also what a dead server left can be taken down.
+//
+// Made by the serve command on its main thread. The parts that the containerd plugin will need are apart from this
+// (kernel_mounts.h, layer_files.h, image_opener.h).
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/blocks/engine/chunk_engine.h"
+#include "lib/fusefs/session.h"
+#include "snapshotter/kernel_mounts.h"
+#include "snapshotter/layer_files.h"
+#include "snapshotter/mount_place.h"
+
+namespace paceline::snapshotter {
+
+enum class BackingChoice { kProbe, kFile, kLoop };
+
+struct ImageMountOptions {
+  MountPlace place;
+  BackingChoice backing = BackingChoice::kProbe;
+  std::string upper_folder;  // where writes go; "" for a read-only mount
+};
+
+class ImageMount {
+ public:
+  // Mounts. `image` and `clock` are borrowed. After a failure nothing of it is left. kAlreadyExists when something is
+  // mounted there. Must not run in a thread that serves anything: mounting reads from the layer files.
+  static Result<std::unique_ptr<ImageMount>> Mount(const ImageMountOptions& options, blocks::ImageReader& image,
+                                                   const Clock& clock);
+  // As TakeDown with kLazily, of what is left.
+  ~ImageMount();
+
+  // Unmounts the directory and, if that worked, all the rest. kAborted while somebody uses it (with Detach::kNo): then
+  // everything stays as it was.
+  Status TakeDown(Detach detach);
+
+  Backing backing() const { return backing_; }
+
+ private:
+  ImageMount(const ImageMountOptions& options, blocks::ImageReader& image)
+      : options_(options), layer_count_(image.layer_count()), files_(image) {}
+
+  Status MakeFolders();
+  Status MountLayers();
+  Status MountTop();
+
+  const ImageMountOptions options_;
+  const size_t layer_count_;
+  LayerFiles files_;
+  Backing backing_ = Backing::kFile;
+  std::unique_ptr<fusefs::Session> session_;
+  std::jthread server_;
+};
+
+// Takes down what is mounted at a place, whoever serves it or none. Its folder goes, too. kNotFound when nothing is
+// there.
+Status TakeDownPlace(const MountPlace& place, Detach detach);
+
+}  // namespace paceline::snapshotter

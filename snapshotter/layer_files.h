@@ -1,0 +1,54 @@
+// The file system that the kernel's EROFS reads from: one directory with a file for each layer of an image, named by
+// its number. Stateless and with fixed inode numbers, so that another process could go on serving it.
+//
+// Called by fusefs::Session on many threads at once; a read blocks as long as ImageReader::Read does, which is bounded.
+#pragma once
+
+#include <string>
+
+#include "lib/blocks/engine/chunk_engine.h"
+#include "lib/fusefs/operations.h"
+
+namespace paceline::snapshotter {
+
+class LayerFiles final : public fusefs::Operations {
+ public:
+  // `image` is borrowed.
+  explicit LayerFiles(blocks::ImageReader& image) : image_(image) {}
+
+  int Lookup(const fusefs::Caller&, uint64_t parent, const std::string& name, fusefs::Entry* entry) override;
+  void Forget(uint64_t, uint64_t) override {}
+  int GetAttributes(uint64_t inode, fusefs::Attributes* attributes, Duration* lifetime) override;
+  int SetAttributes(const fusefs::Caller&, uint64_t, const fusefs::AttributeChange&, fusefs::Attributes*,
+                    Duration*) override;
+  int ReadLink(uint64_t, std::string*) override;
+  int MakeDirectory(const fusefs::Caller&, uint64_t, const std::string&, uint32_t, fusefs::Entry*) override;
+  int Create(const fusefs::Caller&, uint64_t, const std::string&, uint32_t, int, fusefs::Entry*,
+             fusefs::Opened*) override;
+  int RemoveFile(uint64_t, const std::string&) override;
+  int RemoveDirectory(uint64_t, const std::string&) override;
+  int Rename(uint64_t, const std::string&, uint64_t, const std::string&, unsigned) override;
+  int Open(const fusefs::Caller&, uint64_t inode, int flags, fusefs::Opened* opened) override;
+  int Read(uint64_t inode, uint64_t handle, uint64_t offset, std::span<std::byte> out, size_t* got) override;
+  int Write(const fusefs::Caller&, uint64_t, uint64_t, uint64_t, std::span<const std::byte>) override;
+  int Flush(const fusefs::Caller&, uint64_t, uint64_t) override { return 0; }
+  int Sync(uint64_t, uint64_t) override { return 0; }
+  void Release(uint64_t, uint64_t) override {}
+  int OpenDirectory(uint64_t inode, uint64_t* handle) override;
+  int ReadDirectory(uint64_t, uint64_t, uint64_t offset, fusefs::DirectorySink* sink) override;
+  void ReleaseDirectory(uint64_t, uint64_t) override {}
+  int GetSpace(fusefs::Space* space) override;
+  int GetXattr(uint64_t, const std::string&, std::string*) override;
+  int SetXattr(uint64_t, const std::string&, std::string_view, int) override;
+  int ListXattrs(uint64_t, std::vector<std::string>*) override { return 0; }
+  int RemoveXattr(uint64_t, const std::string&) override;
+
+ private:
+  bool IsLayer(uint64_t inode) const;
+  fusefs::Attributes AttributesOf(uint64_t inode) const;
+  fusefs::Entry EntryOf(uint64_t inode) const;
+
+  blocks::ImageReader& image_;
+};
+
+}  // namespace paceline::snapshotter

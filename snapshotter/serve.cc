@@ -1,0 +1,167 @@
+#include "snapshotter/serve.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "lib/base/filesystem.h"
+#include "lib/base/json.h"
+#include "lib/base/local_socket.h"
+#include "lib/base/unique_fd.h"
+#include "lib/blocks/registry/registry_store.h"
+#include "snapshotter/control_loop.h"
+#include "snapshotter/hot_set.h"
+#include "snapshotter/image_opener.h"
+
+namespace paceline::snapshotter {
+namespace {
+
+constexpr char kDefaultCacheFolder[] = "/var/lib/paceline/blocks";
+constexpr int kMaxCacheFolders = 64;
+constexpr size_t kMaxHotSetBytes = 256 << 20;
+
+// The folder that was asked for, or the first of the usual ones that no other mount uses.
+Result<std::unique_ptr<blocks::ChunkCache>> OpenCache(const ServeConfig& config, const Clock& clock,
+                                                      std::string* folder) {
+  blocks::ChunkCacheOptions options;
+  options.quota_bytes = config.cache_quota.bytes;
+  options.folder = *folder = config.cache_folder;
+  if (!options.folder.empty()) return blocks::ChunkCache::Open(options, clock);
+  for (int number = 1; number <= kMaxCacheFolders; ++number) {
+    options.folder = *folder = fmt::format("{}-{}", kDefaultCacheFolder, number);
+    Result<std::unique_ptr<blocks::ChunkCache>> cache = blocks::ChunkCache::Open(options, clock);
+    if (cache.ok() || cache.status().code() != StatusCode::kAborted) return cache;
+  }
+  return ResourceExhaustedError(fmt::format("{} mounts have a cache already", kMaxCacheFolders));
+}
+
+Json StatsJson(const blocks::ImageReader& image, const blocks::ChunkCache& cache) {
+  const blocks::ImageStats stats = image.stats();
+  const blocks::ChunkCacheStats kept = cache.stats();
+  return {{"reads", stats.reads},
+          {"readBytes", stats.read_bytes},
+          {"chunkHits", stats.chunk_hits},
+          {"chunkMisses", stats.chunk_misses},
+          {"failedReads", stats.failed_reads},
+          {"memoryBytes", stats.memory_bytes},
+          {"diskBytes", stats.disk_bytes},
+          {"peerBytes", stats.peer_bytes},
+          {"originBytes", stats.origin_bytes},
+          {"originRequests", stats.origin_requests},
+          {"prefetchedBytes", stats.prefetched_bytes},
+          {"damagedChunks", stats.damaged_chunks},
+          {"cache",
+           {{"usedBytes", kept.used_bytes},
+            {"evictedChunks", kept.evicted_chunks},
+            {"damagedChunks", kept.damaged_chunks},
+            {"mendedMetadata", kept.mended_metadata},
+            {"fullDisk", kept.full_disk}}}};
+}
+
+std::vector<blocks::Digest> IndexDigests(const blocks::BlockImageManifest& manifest) {
+  std::vector<blocks::Digest> digests;
+  for (const blocks::BlockLayer& layer : manifest.layers) digests.push_back(layer.index.digest);
+  return digests;
+}
+
+Status StartPrefetch(const std::string& path, const blocks::BlockImageManifest& manifest, blocks::ImageReader& image) {
+  ASSIGN_OR_RETURN(const std::string text, RealFileSystem().ReadFile(path, kMaxHotSetBytes));
+  ASSIGN_OR_RETURN(const HotSet set, ParseHotSet(text));
+  image.Prefetch(ChunksFor(set, IndexDigests(manifest)), blocks::FetchPriority::kPrefetch);
+  return Status();
+}
+
+// All that lives as long as the mount, in the order of its making.
+class Server {
+ public:
+  Server(const ServeConfig& config, const Clock& clock, Logger& log) : config_(config), clock_(clock), log_(log) {}
+  ~Server() {
+    mount_.reset();
+    std::error_code ignored;  // what is left costs space, and its name says what it is
+    if (!upper_folder_.empty()) std::filesystem::remove_all(upper_folder_, ignored);
+  }
+
+  Status Start(const std::stop_token& stop) {
+    ASSIGN_OR_RETURN(place_, FindMountPlace(config_.state_folder, config_.directory));
+    std::string cache_folder;
+    ASSIGN_OR_RETURN(cache_, OpenCache(config_, clock_, &cache_folder));
+    ASSIGN_OR_RETURN(std::unique_ptr<blocks::BlobStore> store,
+                     blocks::OpenStoreUrl(config_.store, blocks::StoreAccess::kRead, RegistryOptionsOf(config_), files_,
+                                          clock_, stop));
+    const Deadline deadline = Deadline::After(clock_, config_.open_limit);
+    ASSIGN_OR_RETURN(const blocks::Digest digest, blocks::ParseDigest(config_.image));
+    ASSIGN_OR_RETURN(manifest_, LoadManifest(*store, digest, cache_folder + "/manifests", deadline));
+    engine_ = std::make_unique<blocks::ChunkEngine>(EngineOptionsOf(config_), *cache_, nullptr, clock_);
+    ASSIGN_OR_RETURN(image_, OpenImage(manifest_, std::move(store), *cache_, *engine_, deadline));
+    if (!config_.hot_set.empty()) RETURN_IF_ERROR(StartPrefetch(config_.hot_set, manifest_, *image_));
+
+    ImageMountOptions options;
+    options.place = place_;
+    options.backing = BackingOf(config_);
+    if (config_.is_writable) {
+      // A folder of an earlier mount must not show through.
+      upper_folder_ = fmt::format("{}/written-{}", cache_folder, clock_.WallNow().time_since_epoch().count());
+      options.upper_folder = upper_folder_;
+    }
+    ASSIGN_OR_RETURN(mount_, ImageMount::Mount(options, *image_, clock_));
+    ASSIGN_OR_RETURN(listener_, ListenLocal(place_.socket()));
+    return Status();
+  }
+
+  void Run(StopSignal& stop) {
+    RunControlLoop(
+        listener_.get(), [&](const std::string& line) { return Answer(line, stop); }, clock_, stop.token());
+    if (mount_ == nullptr) return;
+    const Status down = mount_->TakeDown(Detach::kLazily);
+    if (!down.ok()) log_.Warn("unmount failed", {{"directory", place_.directory}, {"error", down}});
+  }
+
+  std::string Summary() const {
+    return fmt::format("mounted on {}: {} layers, EROFS by {}", place_.directory, manifest_.layers.size(),
+                       BackingName(mount_->backing()));
+  }
+  const MountPlace& place() const { return place_; }
+
+ private:
+  std::string Answer(const std::string& line, StopSignal& stop) {
+    if (line == "stats") return DumpJson(StatsJson(*image_, *cache_));
+    if (line == "hotset") return EncodeHotSet({IndexDigests(manifest_), image_->accesses().accesses()});
+    if (line == "settle") {
+      engine_->AwaitIdle(Deadline::After(clock_, config_.open_limit));
+      return DumpJson(StatsJson(*image_, *cache_));
+    }
+    if (line != "unmount" && line != "unmount force") return "error: unknown command";
+    const Status down = mount_->TakeDown(line == "unmount" ? Detach::kNo : Detach::kLazily);
+    if (!down.ok()) return "error: " + down.message();
+    stop.RequestStop();
+    return "unmounted";
+  }
+
+  const ServeConfig& config_;
+  const Clock& clock_;
+  Logger& log_;
+  const RealFileSystem files_;
+  MountPlace place_;
+  std::string upper_folder_;  // where writes go; "" for a read-only mount
+  blocks::BlockImageManifest manifest_;
+  std::unique_ptr<blocks::ChunkCache> cache_;
+  std::unique_ptr<blocks::ChunkEngine> engine_;
+  std::unique_ptr<blocks::ImageReader> image_;
+  std::unique_ptr<ImageMount> mount_;
+  UniqueFd listener_;
+};
+
+}  // namespace
+
+Status Serve(const ServeConfig& config, const Clock& clock, Logger& log, StopSignal& stop,
+             const std::function<Status(const std::string& summary)>& on_mounted) {
+  Server server(config, clock, log);
+  RETURN_IF_ERROR(server.Start(stop.token()));
+  RETURN_IF_ERROR(on_mounted(server.Summary()));
+  log.Info("serving", {{"directory", server.place().directory}, {"digest", config.image}, {"store", config.store}});
+  server.Run(stop);
+  return Status();
+}
+
+}  // namespace paceline::snapshotter
