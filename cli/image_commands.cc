@@ -1,0 +1,245 @@
+#include "cli/image_commands.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/fs_tables.h"
+#include "cli/image_places.h"
+#include "cli/image_tables.h"
+#include "lib/base/units.h"
+
+namespace paceline::cli {
+namespace {
+
+constexpr Duration kStoreLimit = std::chrono::minutes(2);
+constexpr Duration kProgressPeriod = std::chrono::milliseconds(200);
+constexpr int kBroken = 3;  // verification found something wrong
+
+struct ImageOptions {
+  std::string source, image;
+  std::string store;
+  std::string platform;
+  std::string chunk_size = "64KiB";
+  int threads = 0;
+};
+
+int Fail(const Status& status) {
+  fmt::print(stderr, "pacectl: {}\n", status.message());
+  return 1;
+}
+
+Result<blocks::Platform> PlatformOf(const ImageOptions& options) {
+  if (options.platform.empty()) return blocks::ThisPlatform();
+  return blocks::ParsePlatform(options.platform);
+}
+
+Result<uint32_t> ChunkBlocks(const std::string& text) {
+  ASSIGN_OR_RETURN(const ByteSize size, ParseByteSize(text));
+  const uint64_t blocks = size.bytes / blocks::kBlockBytes;
+  if (size.bytes % blocks::kBlockBytes != 0 || blocks < 1 || blocks > blocks::kMaxChunkBlocks) {
+    return InvalidArgumentError("--chunk-size: a multiple of 4KiB up to 4MiB, not " + text);
+  }
+  return static_cast<uint32_t>(blocks);
+}
+
+// Shows on a terminal how far a long command is, from a thread of its own, and wipes the line at the end.
+class ProgressLine {
+ public:
+  ProgressLine(const Clock& clock, std::function<std::string()> text) {
+    if (isatty(STDERR_FILENO) == 0) return;
+    thread_ = std::jthread([&clock, text = std::move(text)](const std::stop_token& stop) {
+      while (clock.SleepFor(kProgressPeriod, stop)) fmt::print(stderr, "\r\033[K{}", text());
+      fmt::print(stderr, "\r\033[K");
+    });
+  }
+
+ private:
+  std::jthread thread_;
+};
+
+class Runner {
+ public:
+  Runner(const ImageOptions& options, OutputFormat format, const Clock& clock)
+      : options_(options), format_(format), clock_(clock) {}
+
+  int Convert();
+  int Inspect() { return Show(LayerStatusColumn::kHide); }
+  int Verify() { return Show(LayerStatusColumn::kShow); }
+
+ private:
+  Deadline Soon() const { return Deadline::After(clock_, kStoreLimit); }
+  Result<blocks::ImageReport> RunConversion();
+  int Show(LayerStatusColumn column);
+  Result<ShownImage> ReadImage(LayerStatusColumn column);
+  void ReadLayer(blocks::BlobStore& store, LayerStatusColumn column, std::atomic<uint64_t>* done, ShownLayer* shown);
+
+  const ImageOptions& options_;
+  const OutputFormat format_;
+  const Clock& clock_;
+};
+
+Result<blocks::ImageReport> Runner::RunConversion() {
+  blocks::ConvertProgress progress;
+  blocks::ImageConversion conversion;
+  ASSIGN_OR_RETURN(conversion.platform, PlatformOf(options_));
+  ASSIGN_OR_RETURN(conversion.options.max_chunk_blocks, ChunkBlocks(options_.chunk_size));
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  conversion.options.threads = options_.threads > 0 ? options_.threads : cores;
+  conversion.options.store_limit = kStoreLimit;
+  conversion.progress = &progress;
+  ASSIGN_OR_RETURN(const std::unique_ptr<blocks::BlobStore> store,
+                   OpenStore(options_.store, blocks::StoreAccess::kWrite));
+  ASSIGN_OR_RETURN(const std::unique_ptr<blocks::ImageSource> source, OpenSource(options_.source));
+  std::atomic<size_t> layer{0}, layers{0};
+  conversion.on_layer = [&](const blocks::SourceImage& image, size_t number) {
+    layers = image.layers.size();
+    layer = number + 1;
+  };
+  const ProgressLine line(clock_, [&] {
+    return fmt::format("layer {} of {}  {} read  {} unpacked  {} stored", layer.load(), layers.load(),
+                       SizeText(progress.source_bytes), SizeText(progress.tar_bytes), SizeText(progress.stored_bytes));
+  });
+  return blocks::ConvertImage(*source, *store, conversion, clock_, {});
+}
+
+int Runner::Convert() {
+  const TimePoint start = clock_.Now();
+  const Result<blocks::ImageReport> report = RunConversion();
+  if (!report.ok()) return Fail(report.status().Annotate("convert " + options_.source));
+  const double seconds = ToSeconds(clock_.Now() - start);
+  if (format_ != OutputFormat::kTable) {
+    fmt::print("{}", RenderValue(ConvertValue(*report, options_.store, seconds), format_));
+    return 0;
+  }
+  fmt::print("{}{}", RenderTable(ConvertTable(*report)), ConvertSummary(*report, seconds));
+  return 0;
+}
+
+void Runner::ReadLayer(blocks::BlobStore& store, LayerStatusColumn column, std::atomic<uint64_t>* done,
+                       ShownLayer* shown) {
+  if (column == LayerStatusColumn::kShow) {
+    blocks::CheckOptions check;
+    check.on_progress = [done](uint64_t bytes) { *done += bytes; };
+    Result<blocks::CheckedLayer> checked = blocks::CheckLayer(store, shown->layer, check, clock_, {});
+    if (checked.ok()) {
+      shown->checked = *checked;
+      return;
+    }
+    shown->status = checked.status();
+  }
+  const Result<blocks::LayerIndex> index = blocks::ReadLayerIndex(store, shown->layer, Soon());
+  if (!index.ok()) {
+    if (shown->status.ok()) shown->status = index.status();
+    return;
+  }
+  shown->checked.header = index->header();
+  shown->checked.chunks = index->chunk_count();
+}
+
+Result<ShownImage> Runner::ReadImage(LayerStatusColumn column) {
+  ASSIGN_OR_RETURN(const blocks::Platform platform, PlatformOf(options_));
+  ASSIGN_OR_RETURN(const std::unique_ptr<blocks::BlobStore> store,
+                   OpenStore(options_.store, blocks::StoreAccess::kRead));
+  ASSIGN_OR_RETURN(FoundImage found, FindImage(*store, options_.image, platform, Soon()));
+  uint64_t total = 0;
+  for (const blocks::BlockLayer& layer : found.image.layers) {
+    total += layer.index.size_bytes;
+    for (const blocks::Descriptor& data : layer.data) total += data.size_bytes;
+  }
+  std::atomic<uint64_t> done{0};
+  const ProgressLine line(clock_, [&] { return fmt::format("{} of {} checked", SizeText(done), SizeText(total)); });
+  ShownImage shown{found.manifest.descriptor, found.image, {}};
+  for (const blocks::BlockLayer& layer : found.image.layers) {
+    ReadLayer(*store, column, &done, &shown.layers.emplace_back(ShownLayer{layer, {}, Status()}));
+  }
+  return shown;
+}
+
+int Runner::Show(LayerStatusColumn column) {
+  const Result<ShownImage> image = ReadImage(column);
+  if (!image.ok()) return Fail(image.status());
+  const auto failed = [](const ShownLayer& layer) { return !layer.status.ok(); };
+  const bool is_broken = std::any_of(image->layers.begin(), image->layers.end(), failed);
+  if (format_ != OutputFormat::kTable) {
+    fmt::print("{}", RenderValue(ImageValue(*image, column), format_));
+  } else {
+    fmt::print("image     {}\nfor       {}\nplatform  {}\n{}", image->manifest.digest.ToString(),
+               image->image.subject.digest.ToString(), image->image.platform,
+               RenderTable(ImageTable(*image, is_broken ? LayerStatusColumn::kShow : column)));
+  }
+  return is_broken ? kBroken : 0;
+}
+
+using Body = int (Runner::*)();
+
+class ImageGroup final : public ImageCommands {
+ public:
+  ImageGroup(CLI::App& app, std::string* output) : output_(output) {
+    group_ = app.add_subcommand("image", "container images converted for lazy start");
+    group_->require_subcommand(1)->fallthrough();
+    CLI::App* convert = Add("convert",
+                            "convert an image, layer by layer; layers that the store holds are not converted again, "
+                            "so that a run that was broken off goes on from there",
+                            &Runner::Convert);
+    convert->add_option("source", options_.source, kSourceHelp)->required();
+    convert->add_option("--chunk-size", options_.chunk_size, "largest piece that is fetched at once, 4KiB to 4MiB")
+        ->capture_default_str();
+    convert->add_option("--threads", options_.threads, "threads that compress (one for each processor unless given)")
+        ->check(CLI::Range(1, 1024));
+    AddStore(*convert);
+    AddReader("inspect", "what a converted image consists of", &Runner::Inspect);
+    AddReader("verify", "read a converted image whole and check every digest; exit code 3 when something is wrong",
+              &Runner::Verify);
+  }
+
+  bool is_given() const override { return group_->parsed(); }
+
+  int Run(OutputFormat format, const Clock& clock) override {
+    Runner runner(options_, format, clock);
+    for (const auto& [command, body] : bodies_) {
+      if (command->parsed()) return (runner.*body)();
+    }
+    return 2;
+  }
+
+ private:
+  CLI::App* Add(const std::string& name, const std::string& help, Body body) {
+    CLI::App* command = group_->add_subcommand(name, help);
+    command->add_option("-o,--output", *output_, "table, json or yaml")->capture_default_str();
+    command->fallthrough();
+    bodies_.emplace_back(command, body);
+    return command;
+  }
+
+  void AddReader(const std::string& name, const std::string& help, Body body) {
+    CLI::App* command = Add(name, help, body);
+    command
+        ->add_option("image", options_.image,
+                     fmt::format("the original ({}), its digest, or the converted image's digest or tag", kSourceHelp))
+        ->required();
+    AddStore(*command);
+  }
+
+  void AddStore(CLI::App& command) {
+    command.add_option("--store", options_.store, kStoreHelp)->required();
+    command.add_option("--platform", options_.platform, "OS/ARCHITECTURE[/VARIANT] (this machine's unless given)");
+  }
+
+  std::string* output_;
+  ImageOptions options_;
+  CLI::App* group_;
+  std::vector<std::pair<CLI::App*, Body>> bodies_;
+};
+
+}  // namespace
+
+std::unique_ptr<ImageCommands> ImageCommands::AddTo(CLI::App& app, std::string* output) {
+  return std::make_unique<ImageGroup>(app, output);
+}
+
+}  // namespace paceline::cli
