@@ -153,7 +153,10 @@ TEST(LayerIndex, FlippedBitsAreNoticed) {
     std::string damaged = whole;
     damaged[bit / 8] ^= static_cast<char>(1U << bit % 8);
     const Result<LayerIndex> index = Parse(damaged);
-    EXPECT_TRUE(!index.ok() || !index->Metadata().ok()) << bit;
+    if (!index.ok()) continue;
+    // zstd's own headers have bits that say nothing.
+    const Result<std::string> metadata = index->Metadata();
+    EXPECT_TRUE(!metadata.ok() || *metadata == std::string(3 * kBlockBytes, 'm')) << bit;
   }
 }
 

@@ -216,5 +216,25 @@ TEST_F(KernelMount, ManyAttributesAndLongLinks) {
   EXPECT_EQ(links, 40U * 3900 + 5U * 40 * 39 / 2);
 }
 
+// For a layer of a real image, which is too large to be part of the tree: PACELINE_LAYER_TAR names an uncompressed one.
+TEST_F(KernelMount, ShowsWhatTarUnpacksOfAGivenLayer) {
+  const char* tar = std::getenv("PACELINE_LAYER_TAR");
+  if (tar == nullptr) GTEST_SKIP() << "PACELINE_LAYER_TAR names no tar file";
+  const std::string mounted = Mount(ReadFile(tar), "given");
+  ASSERT_FALSE(mounted.empty());
+  ASSERT_TRUE(Script(bench_.folder(), fmt::format("mkdir out\ntar --xattrs --xattrs-include='*' --numeric-owner "
+                                                  "-xpf {} -C out",
+                                                  tar)));
+  const std::vector<std::string> expected = TreeFacts(Path("out")), found = TreeFacts(mounted);
+  ASSERT_EQ(found.size(), expected.size());
+  size_t differences = 0;
+  for (size_t i = 0; i < expected.size() && differences < 20; ++i) {
+    // Directories that the archive leaves out have the times of their unpacking there.
+    const bool is_same = found[i] == expected[i];
+    differences += is_same ? 0 : 1;
+    EXPECT_TRUE(is_same) << expected[i] << "\n" << found[i];
+  }
+}
+
 }  // namespace
 }  // namespace paceline::blocks
