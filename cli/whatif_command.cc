@@ -10,8 +10,11 @@
 #include <numeric>
 #include <thread>
 
+#include "analysis/whatif/perfetto.h"
+#include "analysis/whatif/report.h"
 #include "analysis/whatif/result_json.h"
 #include "analysis/whatif/trace_file.h"
+#include "cli/whatif_scenarios.h"
 
 namespace paceline::cli {
 namespace {
@@ -28,6 +31,9 @@ struct Options {
   std::string metadata;
   std::string steps;
   std::string json;
+  std::string html;
+  std::string perfetto;
+  ScenarioFlags scenarios;
   double threshold = 1.03;
   int threads = 0;
 };
@@ -71,6 +77,11 @@ class Command : public WhatIfCommand {
         ->check(CLI::ExistingFile);
     app_->add_option("--steps", options_.steps, "only these steps, such as 12,20-23");
     app_->add_option("--json", options_.json, "write the whole result to this file");
+    app_->add_option("--html", options_.html,
+                     "write a report for people to this file: one HTML page that needs no network");
+    app_->add_option("--perfetto", options_.perfetto,
+                     "write measured and ideal timelines to this file: Chrome trace JSON for ui.perfetto.dev");
+    AddScenarios();
     app_->add_option("--threshold", options_.threshold, "slowdown from which it is explained")
         ->check(CLI::Range(1.0, 100.0))
         ->capture_default_str();
@@ -89,27 +100,61 @@ class Command : public WhatIfCommand {
   }
 
  private:
+  void AddScenarios() {
+    ScenarioFlags& flags = options_.scenarios;
+    app_->add_option("--ideal-workers", flags.ideal_workers,
+                     "what if these workers were as fast as the others: dp rank and stage, such as 0:3,1:2");
+    app_->add_option("--without-ranks", flags.without_ranks,
+                     "what if these global ranks were taken away without a replacement, such as 8-15 for a node");
+    app_->add_option("--move-layers", flags.move_layers,
+                     "what if layers were on another stage: from, to, how many, such as 3:0:1 (needs --layers)");
+    app_->add_option("--layers", flags.layers, "layers of each stage today, such as 8,8,8,8");
+    app_->add_option("--planned-gc", flags.planned_gc,
+                     "what if Python collected garbage on all ranks together each so many steps")
+        ->check(CLI::PositiveNumber);
+  }
+
   Status DoRun(OutputFormat format) const {
     analysis::WhatIfOptions how;
     how.decompose_threshold = options_.threshold;
     how.threads =
         options_.threads > 0 ? options_.threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    ASSIGN_OR_RETURN(const analysis::ScenarioRequest request, ParseScenarios(options_.scenarios));
+    std::vector<int64_t> steps;
     if (!options_.steps.empty()) {
-      ASSIGN_OR_RETURN(how.steps, ParseSteps(options_.steps));
+      ASSIGN_OR_RETURN(steps, ParseSteps(options_.steps));
     }
-    ASSIGN_OR_RETURN(const analysis::StepTrace trace, analysis::ReadStudyTrace(options_.trace, options_.metadata));
-    ASSIGN_OR_RETURN(const WhatIfResult result, analysis::AnalyzeWhatIf(trace, how));
-    const std::vector<CauseHint> hints = analysis::FindCauses(trace, result);
-    const auto json = analysis::WhatIfJson(result, hints);
-    if (!options_.json.empty()) RETURN_IF_ERROR(WriteText(options_.json, json.dump(2) + "\n"));
+    ASSIGN_OR_RETURN(analysis::StepTrace whole, analysis::ReadStudyTrace(options_.trace, options_.metadata));
+    ASSIGN_OR_RETURN(const analysis::StepTrace trace, analysis::KeepSteps(std::move(whole), std::move(steps)));
+    ASSIGN_OR_RETURN(const analysis::WhatIfModel model, analysis::BuildWhatIfModel(trace));
+    ASSIGN_OR_RETURN(const WhatIfResult result, analysis::AnalyzeModel(trace, model, how));
+    const std::vector<CauseHint> hints = analysis::FindCauses(model, result);
+    ASSIGN_OR_RETURN(const auto scenarios, analysis::PlayScenarios(trace, model, result, request, how.threads));
+    RETURN_IF_ERROR(WriteFiles(trace, model, result, hints, scenarios));
+    const auto json = analysis::WhatIfJson(result, hints, scenarios);
     if (format == OutputFormat::kTable) {
       fmt::print("{}", RenderWhatIf(result, hints));
+      if (!scenarios.empty()) fmt::print("\n{}", RenderScenarios(scenarios));
     } else if (format == OutputFormat::kJson) {
       fmt::print("{}\n", json.dump(2));  // in the order of the published files
     } else {
       fmt::print("{}", RenderValue(nlohmann::json(json), format));
     }
     return Status();
+  }
+
+  Status WriteFiles(const analysis::StepTrace& trace, const analysis::WhatIfModel& model, const WhatIfResult& result,
+                    const std::vector<CauseHint>& hints, const std::vector<analysis::Scenario>& scenarios) const {
+    if (!options_.json.empty()) {
+      RETURN_IF_ERROR(WriteText(options_.json, analysis::WhatIfJson(result, hints, scenarios).dump(2) + "\n"));
+    }
+    if (!options_.html.empty()) {
+      RETURN_IF_ERROR(WriteText(options_.html, analysis::RenderReport({trace, model, result, hints, scenarios})));
+    }
+    if (options_.perfetto.empty()) return Status();
+    std::ofstream file(options_.perfetto, std::ios::binary | std::ios::trunc);
+    const Status written = analysis::WritePerfetto(trace, model, result, file);
+    return written.ok() ? written : written.Annotate(options_.perfetto);
   }
 
   CLI::App* app_;

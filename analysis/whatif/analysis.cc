@@ -1,12 +1,11 @@
 #include "analysis/whatif/analysis.h"
 
 #include <algorithm>
-#include <atomic>
-#include <functional>
 #include <map>
+#include <memory>
 #include <numeric>
-#include <thread>
 
+#include "analysis/whatif/parallel_steps.h"
 #include "analysis/whatif/simulator.h"
 
 namespace paceline::analysis {
@@ -88,17 +87,11 @@ class StepPlayer {
 };
 
 // Calls `body(player, step)` for each step on `threads` threads.
-void ForEachStep(const DependencyGraph& graph, const Lanes& lanes, int threads,
-                 const std::function<void(StepPlayer&, size_t)>& body) {
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    StepPlayer player(graph, lanes);
-    for (size_t step = next++; step < lanes.steps.size(); step = next++) body(player, step);
-  };
-  const size_t extra = std::min<size_t>(static_cast<size_t>(std::max(threads, 1)), lanes.steps.size()) - 1;
-  std::vector<std::jthread> pool;
-  for (size_t i = 0; i < extra; i++) pool.emplace_back(work);
-  work();
+template <typename Body>
+void PlayEachStep(const DependencyGraph& graph, const Lanes& lanes, int threads, const Body& body) {
+  ForEachStep(lanes.steps.size(), threads, [&] {
+    return [player = std::make_unique<StepPlayer>(graph, lanes), &body](size_t step) { body(*player, step); };
+  });
 }
 
 struct PartTimes {
@@ -146,7 +139,7 @@ class Analyzer {
     result_.left_out_steps = lanes_.left_out_steps;
     result_.measured = lanes_.step_seconds;
     result_.simulated.resize(lanes_.steps.size());
-    ForEachStep(graph_, lanes_, options_.threads, [&](StepPlayer& player, size_t step) {
+    PlayEachStep(graph_, lanes_, options_.threads, [&](StepPlayer& player, size_t step) {
       result_.simulated[step] = player.ByOp(step, [](size_t) { return true; });
     });
     StepPlayer player(graph_, lanes_);
@@ -184,7 +177,7 @@ class Analyzer {
     PartTimes by_rank = EmptyTimes(Numbers(lanes_.lanes), steps);
     PartTimes by_stage = EmptyTimes(Numbers(static_cast<size_t>(graph_.pp_size)), steps);
     PartTimes by_type = EmptyTimes(Families(family_of), steps);
-    ForEachStep(graph_, lanes_, options_.threads, [&](StepPlayer& player, size_t step) {
+    PlayEachStep(graph_, lanes_, options_.threads, [&](StepPlayer& player, size_t step) {
       by_rank.seconds[step] = player.ByDpRank(step);
       for (size_t stage = 0; stage < by_stage.parts.size(); stage++) {
         by_stage.seconds[step][stage] =
@@ -218,7 +211,7 @@ class Analyzer {
     PartTimes by_rank = EmptyTimes(Numbers(has_ranks ? lanes_.lanes : 0), steps);
     PartTimes by_stage = EmptyTimes(Numbers(static_cast<size_t>(graph_.pp_size)), steps);
     PartTimes by_type = EmptyTimes(std::move(families), steps);
-    ForEachStep(graph_, lanes_, options_.threads, [&](StepPlayer& player, size_t step) {
+    PlayEachStep(graph_, lanes_, options_.threads, [&](StepPlayer& player, size_t step) {
       for (size_t rank = 0; rank < by_rank.parts.size(); rank++) {
         by_rank.seconds[step][rank] = player.WithDelays(step, [&](size_t, size_t lane) { return lane == rank; });
       }
@@ -242,18 +235,20 @@ class Analyzer {
       int32_t rank;
       int dp_rank, stage;
     };
-    std::map<std::pair<int, int>, int32_t> rank_of;
+    const auto stages = static_cast<size_t>(graph_.pp_size);
+    std::vector<int32_t> rank_of(lanes_.lanes * stages, -1);  // [lane][stage]
     for (size_t row = 0; row < trace_.rows(); row++) {
-      rank_of.emplace(std::make_pair(trace_.dp_rank[row], trace_.stage[row]), trace_.rank[row]);
+      rank_of[static_cast<size_t>(trace_.dp_rank[row]) * stages + static_cast<size_t>(trace_.stage[row])] =
+          trace_.rank[row];
     }
-    result_.worker_slowdown.assign(lanes_.lanes, std::vector<double>(static_cast<size_t>(graph_.pp_size)));
+    result_.worker_slowdown.assign(lanes_.lanes, std::vector<double>(stages));
     std::vector<Worker> workers;
-    for (const auto& [worker, rank] : rank_of) {
-      const auto [dp_rank, stage] = worker;
-      const double slowdown = std::min(result_.by_dp_rank->ratio[static_cast<size_t>(dp_rank)],
-                                       result_.by_stage->ratio[static_cast<size_t>(stage)]);
-      result_.worker_slowdown[static_cast<size_t>(dp_rank)][static_cast<size_t>(stage)] = slowdown;
-      workers.push_back({slowdown, rank, dp_rank, stage});
+    for (size_t lane = 0; lane < lanes_.lanes; lane++) {
+      for (size_t stage = 0; stage < stages; stage++) {
+        const double slowdown = std::min(result_.by_dp_rank->ratio[lane], result_.by_stage->ratio[stage]);
+        result_.worker_slowdown[lane][stage] = slowdown;
+        workers.push_back({slowdown, rank_of[lane * stages + stage], static_cast<int>(lane), static_cast<int>(stage)});
+      }
     }
     std::sort(workers.begin(), workers.end(), [](const Worker& a, const Worker& b) {
       return a.slowdown != b.slowdown ? a.slowdown > b.slowdown : a.rank < b.rank;
@@ -271,40 +266,17 @@ class Analyzer {
   WhatIfResult result_;
 };
 
-StepTrace OnlySteps(const StepTrace& trace, const std::vector<int64_t>& steps) {
-  StepTrace kept;
-  kept.shape = trace.shape;
-  for (size_t row = 0; row < trace.rows(); row++) {
-    if (std::find(steps.begin(), steps.end(), trace.step[row]) == steps.end()) continue;
-    kept.dp_rank.push_back(trace.dp_rank[row]);
-    kept.stage.push_back(trace.stage[row]);
-    kept.rank.push_back(trace.rank[row]);
-    kept.step.push_back(trace.step[row]);
-    kept.type.push_back(trace.type[row]);
-    kept.start.push_back(trace.start[row]);
-    kept.duration.push_back(trace.duration[row]);
-    kept.seq.push_back(trace.seq[row]);
-    kept.mc.push_back(trace.mc[row]);
-    kept.gmc.push_back(trace.gmc[row]);
-  }
-  return kept;
-}
-
 }  // namespace
 
-Result<WhatIfResult> AnalyzeWhatIf(const StepTrace& trace, const WhatIfOptions& options) {
-  if (!options.steps.empty()) {
-    const StepTrace kept = OnlySteps(trace, options.steps);
-    if (kept.rows() == 0) return InvalidArgumentError("the trace has none of the steps asked for");
-    WhatIfOptions all = options;
-    all.steps.clear();
-    return AnalyzeWhatIf(kept, all);
-  }
-  ASSIGN_OR_RETURN(const DependencyGraph graph, BuildDependencyGraph(trace));
-  ASSIGN_OR_RETURN(const Lanes lanes, LayOutLanes(trace, graph));
-  WhatIfResult result = Analyzer(graph, lanes, trace, options).Run();
+Result<WhatIfResult> AnalyzeModel(const StepTrace& trace, const WhatIfModel& model, const WhatIfOptions& options) {
+  WhatIfResult result = Analyzer(model.graph, model.lanes, trace, options).Run();
   if (!(result.ideal > 0)) return InvalidArgumentError("the operations take no time at all");
   return result;
+}
+
+Result<WhatIfResult> AnalyzeWhatIf(const StepTrace& trace, const WhatIfOptions& options) {
+  ASSIGN_OR_RETURN(const WhatIfModel model, BuildWhatIfModel(trace));
+  return AnalyzeModel(trace, model, options);
 }
 
 Attribution ExplainWorkers(const DependencyGraph& graph, const Lanes& lanes,
@@ -317,7 +289,7 @@ Attribution ExplainWorkers(const DependencyGraph& graph, const Lanes& lanes,
   const auto chosen = [&](int16_t stage, size_t lane) { return is_chosen[lane * stages + static_cast<size_t>(stage)]; };
   const size_t steps = lanes.steps.size();
   std::vector<double> real(steps), removed(steps), added(steps);
-  ForEachStep(graph, lanes, threads, [&](StepPlayer& player, size_t step) {
+  PlayEachStep(graph, lanes, threads, [&](StepPlayer& player, size_t step) {
     real[step] = player.ByOp(step, [](size_t) { return true; });
     removed[step] = player.ByWorker(step, [&](int16_t stage, size_t lane) { return !chosen(stage, lane); });
     added[step] = player.ByWorker(step, [&](int16_t stage, size_t lane) { return chosen(stage, lane); });

@@ -13,6 +13,7 @@
 
 #include "analysis/whatif/dependency_graph.h"
 #include "analysis/whatif/lanes.h"
+#include "analysis/whatif/model.h"
 #include "analysis/whatif/trace.h"
 #include "lib/base/result.h"
 
@@ -21,8 +22,6 @@ namespace paceline::analysis {
 struct WhatIfOptions {
   // Slowdowns below are not decomposed: there is nothing to explain.
   double decompose_threshold = 1.03;
-  // Only these steps; empty means all.
-  std::vector<int64_t> steps;
   int threads = 1;  // 1 or more
 };
 
@@ -71,8 +70,10 @@ struct WhatIfResult {
   double waste() const { return slowdown > 0 ? 1 - 1 / slowdown : 0; }
 };
 
-// kInvalidArgument for a trace that does not hang together, or that has none of the steps asked for.
+// kInvalidArgument for a trace that does not hang together.
 Result<WhatIfResult> AnalyzeWhatIf(const StepTrace& trace, const WhatIfOptions& options);
+// The same with the model of `trace` already built. kInvalidArgument when the operations take no time at all.
+Result<WhatIfResult> AnalyzeModel(const StepTrace& trace, const WhatIfModel& model, const WhatIfOptions& options);
 
 // "What if these workers, given as (dp_rank, stage), were ideal, and what if only they were not?"
 Attribution ExplainWorkers(const DependencyGraph& graph, const Lanes& lanes,

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <numeric>
 #include <set>
-#include <tuple>
+#include <utility>
+
+#include "analysis/whatif/pauses.h"
 
 namespace paceline::analysis {
 namespace {
@@ -14,77 +16,20 @@ namespace {
 constexpr double kHalf = 0.5;            // share of the slowdown
 constexpr double kCorrelation = 0.9;     // the study's sign of uneven sequences
 constexpr double kMinScatter = 0.02;     // coefficient of variation below which a correlation says nothing
-constexpr double kPauseSeconds = 0.1;    // a garbage collection takes hundreds of milliseconds
-constexpr double kPauseShare = 0.5;      // of the median forward
 constexpr double kPausingWorkers = 0.5;  // share of the workers that pause at some step
 constexpr double kNetworkShare = 0.3;
 
-struct Pair {
-  double forward = -1;
-  double backward = -1;
-};
-using WorkerKey = std::pair<int16_t, int16_t>;                                   // dp_rank, stage
-using Pairs = std::map<WorkerKey, std::map<std::pair<int64_t, int32_t>, Pair>>;  // (step, seq)
-
-Pairs PairUp(const StepTrace& trace) {
-  Pairs pairs;
-  for (size_t row = 0; row < trace.rows(); row++) {
-    const OpType type = trace.type[row];
-    if (type != OpType::kForwardCompute && type != OpType::kBackwardCompute) continue;
-    Pair& pair = pairs[{trace.dp_rank[row], trace.stage[row]}][{trace.step[row], trace.seq[row]}];
-    (type == OpType::kForwardCompute ? pair.forward : pair.backward) = trace.duration[row];
+// Share of the workers that had a forward-only pause, provided that the pauses fell on differing steps.
+double PausingWorkers(const WhatIfModel& model) {
+  std::set<size_t> steps;
+  std::set<std::pair<int, size_t>> workers;
+  for (const Pause& pause : FindPauses(model)) {
+    steps.insert(pause.step);
+    workers.emplace(model.graph.ops[pause.op].stage, pause.lane);
   }
-  return pairs;
-}
-
-struct Moments {
-  double forward = 0, backward = 0;
-  size_t count = 0;
-};
-
-Moments MeansOf(const std::map<std::pair<int64_t, int32_t>, Pair>& pairs) {
-  Moments means;
-  for (const auto& [key, pair] : pairs) {
-    if (pair.forward < 0 || pair.backward < 0) continue;
-    means.forward += pair.forward;
-    means.backward += pair.backward;
-    ++means.count;
-  }
-  if (means.count > 0) {
-    means.forward /= static_cast<double>(means.count);
-    means.backward /= static_cast<double>(means.count);
-  }
-  return means;
-}
-
-// Workers that had a forward-only pause, provided that the pauses fell on differing steps.
-double PausingWorkers(const StepTrace& trace) {
-  const Pairs pairs = PairUp(trace);
-  size_t pausing = 0;
-  std::set<int64_t> steps;
-  for (const auto& [worker, list] : pairs) {
-    std::vector<double> forwards, backwards;
-    for (const auto& [key, pair] : list) {
-      forwards.push_back(pair.forward);
-      backwards.push_back(pair.backward);
-    }
-    const auto median = [](std::vector<double>& values) {
-      std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-      return values[values.size() / 2];
-    };
-    const double forward = median(forwards), backward = median(backwards);
-    bool has_pause = false;
-    for (const auto& [key, pair] : list) {
-      const bool is_long = pair.forward > forward + std::max(kPauseSeconds, kPauseShare * forward);
-      const bool is_backward_usual = pair.backward < backward * (1 + kPauseShare);
-      if (!is_long || !is_backward_usual) continue;
-      has_pause = true;
-      steps.insert(key.first);
-    }
-    if (has_pause) ++pausing;
-  }
-  if (steps.size() < 2 || pairs.empty()) return 0;
-  return static_cast<double>(pausing) / static_cast<double>(pairs.size());
+  if (steps.size() < 2) return 0;
+  const size_t all = model.lanes.lanes * static_cast<size_t>(model.graph.pp_size);
+  return static_cast<double>(workers.size()) / static_cast<double>(all);
 }
 
 std::string WorkerList(const WhatIfResult& result) {
@@ -114,20 +59,27 @@ void AddNetwork(const WhatIfResult& result, std::vector<CauseHint>& hints) {
 
 }  // namespace
 
-double ForwardBackwardCorrelation(const StepTrace& trace) {
+double ForwardBackwardCorrelation(const WhatIfModel& model) {
   double forward_squares = 0, backward_squares = 0, products = 0, forward_sum = 0, backward_sum = 0;
   size_t count = 0;
-  for (const auto& [worker, list] : PairUp(trace)) {
-    const Moments means = MeansOf(list);
-    for (const auto& [key, pair] : list) {
-      if (pair.forward < 0 || pair.backward < 0) continue;
-      const double forward = pair.forward - means.forward, backward = pair.backward - means.backward;
-      forward_squares += forward * forward;
-      backward_squares += backward * backward;
-      products += forward * backward;
-      forward_sum += pair.forward;
-      backward_sum += pair.backward;
-      ++count;
+  for (int stage = 0; stage < model.graph.pp_size; stage++) {
+    const ComputePairs pairs = PairsOfStage(model, stage);
+    for (size_t lane = 0; lane < pairs.lanes; lane++) {
+      const double* forwards = pairs.forward.data() + lane * pairs.per_lane;
+      const double* backwards = pairs.backward.data() + lane * pairs.per_lane;
+      const double forward_total = std::accumulate(forwards, forwards + pairs.per_lane, 0.0);
+      const double backward_total = std::accumulate(backwards, backwards + pairs.per_lane, 0.0);
+      const auto per_lane = static_cast<double>(pairs.per_lane);
+      for (size_t i = 0; i < pairs.per_lane; i++) {
+        const double forward = forwards[i] - forward_total / per_lane;
+        const double backward = backwards[i] - backward_total / per_lane;
+        forward_squares += forward * forward;
+        backward_squares += backward * backward;
+        products += forward * backward;
+      }
+      forward_sum += forward_total;
+      backward_sum += backward_total;
+      count += pairs.per_lane;
     }
   }
   if (count < 2 || forward_squares <= 0 || backward_squares <= 0) return 0;
@@ -138,7 +90,7 @@ double ForwardBackwardCorrelation(const StepTrace& trace) {
   return products / std::sqrt(forward_squares * backward_squares);
 }
 
-std::vector<CauseHint> FindCauses(const StepTrace& trace, const WhatIfResult& result) {
+std::vector<CauseHint> FindCauses(const WhatIfModel& model, const WhatIfResult& result) {
   std::vector<CauseHint> hints;
   if (!result.by_type) return hints;
   if (result.by_slowest_workers && result.by_slowest_workers->removed >= kHalf) {
@@ -153,14 +105,14 @@ std::vector<CauseHint> FindCauses(const StepTrace& trace, const WhatIfResult& re
                                  "others: move layers away from it (the loss layer counts as several).",
                                  result.by_last_stage->removed * 100)});
   }
-  const double correlation = ForwardBackwardCorrelation(trace);
+  const double correlation = ForwardBackwardCorrelation(model);
   if (correlation >= kCorrelation) {
     hints.push_back(
         {"sequence-length", correlation, kCorrelation,
          "Micro-batches that are long forward are long backward: sequences of uneven length. Spread them over "
          "the ranks by the sum of squared lengths."});
   }
-  const double pausing = PausingWorkers(trace);
+  const double pausing = PausingWorkers(model);
   if (pausing >= kPausingWorkers) {
     hints.push_back({"garbage-collection", pausing, kPausingWorkers,
                      fmt::format("{:.0f} % of the workers pause forward only, at differing steps: Python's garbage "

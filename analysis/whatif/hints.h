@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "analysis/whatif/analysis.h"
-#include "analysis/whatif/trace.h"
+#include "analysis/whatif/model.h"
 
 namespace paceline::analysis {
 
@@ -20,10 +20,10 @@ struct CauseHint {
 };
 
 // Empty when the slowdown is below the threshold of the decomposition.
-std::vector<CauseHint> FindCauses(const StepTrace& trace, const WhatIfResult& result);
+std::vector<CauseHint> FindCauses(const WhatIfModel& model, const WhatIfResult& result);
 
 // Correlation of the forward and backward durations of the same micro-batch, after the mean of each worker is taken
 // away (a slow worker is no sign of long sequences). 0 with too little scatter to say.
-double ForwardBackwardCorrelation(const StepTrace& trace);
+double ForwardBackwardCorrelation(const WhatIfModel& model);
 
 }  // namespace paceline::analysis

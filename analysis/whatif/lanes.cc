@@ -27,12 +27,15 @@ class Layout {
   }
 
   Result<Lanes> Run() {
-    all_steps_ = trace_.step;
+    for (size_t row = 0; row < trace_.rows(); row++) {  // runs of rows share their step
+      if (row == 0 || trace_.step[row] != trace_.step[row - 1]) all_steps_.push_back(trace_.step[row]);
+    }
     std::sort(all_steps_.begin(), all_steps_.end());
     all_steps_.erase(std::unique(all_steps_.begin(), all_steps_.end()), all_steps_.end());
     Place();
     RETURN_IF_ERROR(KeepWholeSteps());
     ComputeWork();
+    measured_ = {};
     ComputeIdeals();
     return std::move(lanes_);
   }
@@ -40,7 +43,27 @@ class Layout {
  private:
   size_t StepBytes() const { return lanes_.ops * lanes_.lanes; }
 
+  // Where the first op of each stage and type stands; sequence numbers count up from there but for gaps.
+  void IndexOps() {
+    first_op_.assign(static_cast<size_t>(graph_.pp_size) * kOpTypes, -1);
+    for (size_t op = graph_.ops.size(); op-- > 0;) first_op_[KeyOf(graph_.ops[op])] = static_cast<int>(op);
+  }
+  static size_t KeyOf(const GraphOp& op) {
+    return static_cast<size_t>(op.stage) * kOpTypes + static_cast<size_t>(op.type);
+  }
+  int FindOp(OpType type, int16_t stage, int32_t seq) const {
+    const int first = first_op_[static_cast<size_t>(stage) * kOpTypes + static_cast<size_t>(type)];
+    const auto guess = static_cast<size_t>(int64_t{first} + seq);
+    if (first < 0) return -1;
+    if (guess < graph_.ops.size()) {
+      const GraphOp& op = graph_.ops[guess];
+      if (op.type == type && op.stage == stage && op.seq == seq) return static_cast<int>(guess);
+    }
+    return graph_.Find(type, stage, seq);
+  }
+
   void Place() {
+    IndexOps();
     measured_.start.assign(all_steps_.size() * StepBytes(), std::numeric_limits<float>::quiet_NaN());
     measured_.duration.assign(measured_.start.size(), 0);
     is_foreign_.assign(all_steps_.size(), false);
@@ -50,7 +73,7 @@ class Layout {
         step = static_cast<size_t>(std::lower_bound(all_steps_.begin(), all_steps_.end(), trace_.step[row]) -
                                    all_steps_.begin());
       }
-      const int op = graph_.Find(trace_.type[row], trace_.stage[row], trace_.seq[row]);
+      const int op = FindOp(trace_.type[row], trace_.stage[row], trace_.seq[row]);
       if (op < 0) {
         is_foreign_[step] = true;  // an operation that the model step lacks
         continue;
@@ -191,6 +214,7 @@ class Layout {
   std::vector<int64_t> all_steps_;
   Measured measured_;
   std::vector<bool> is_foreign_;
+  std::vector<int> first_op_;
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ class Writer {
     }
   }
 
-  Json Write(const std::vector<CauseHint>& hints) const {
+  Json Write(const std::vector<CauseHint>& hints, const std::vector<Scenario>& scenarios) const {
     Json json;
     json["job_meta"] = Shape();
     json["step_t_base"] = PerStep(result_.measured);
@@ -57,6 +57,7 @@ class Writer {
     json["ms"] = Share(result_.by_last_stage, "Ms");
     json["mw"] = Share(result_.by_slowest_workers, "Mw");
     json["paceline"] = Ours(hints);
+    json["paceline"]["scenarios"] = Played(scenarios);
     return json;
   }
 
@@ -119,6 +120,19 @@ class Writer {
     return ours;
   }
 
+  Json Played(const std::vector<Scenario>& scenarios) const {
+    Json list = Json::array();
+    for (const Scenario& scenario : scenarios) {
+      list.push_back({{"kind", scenario.kind},
+                      {"text", scenario.text},
+                      {"mean_step", scenario.mean_seconds},
+                      {"speedup", scenario.speedup},
+                      {"slowdown", scenario.slowdown},
+                      {"step_t", PerStep(scenario.seconds)}});
+    }
+    return list;
+  }
+
   const WhatIfResult& result_;
   std::vector<std::string> step_names_;
   std::vector<double> step_slowdown_;
@@ -127,8 +141,9 @@ class Writer {
 
 }  // namespace
 
-nlohmann::ordered_json WhatIfJson(const WhatIfResult& result, const std::vector<CauseHint>& hints) {
-  return Writer(result).Write(hints);
+nlohmann::ordered_json WhatIfJson(const WhatIfResult& result, const std::vector<CauseHint>& hints,
+                                  const std::vector<Scenario>& scenarios) {
+  return Writer(result).Write(hints, scenarios);
 }
 
 }  // namespace paceline::analysis

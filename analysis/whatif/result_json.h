@@ -6,10 +6,12 @@
 
 #include "analysis/whatif/analysis.h"
 #include "analysis/whatif/hints.h"
+#include "analysis/whatif/scenarios.h"
 
 namespace paceline::analysis {
 
 // Keeps the order of the published files: steps ascending, ratios descending.
-nlohmann::ordered_json WhatIfJson(const WhatIfResult& result, const std::vector<CauseHint>& hints);
+nlohmann::ordered_json WhatIfJson(const WhatIfResult& result, const std::vector<CauseHint>& hints,
+                                  const std::vector<Scenario>& scenarios);
 
 }  // namespace paceline::analysis

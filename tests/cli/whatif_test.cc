@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/whatif_scenarios.h"
+
 namespace paceline::cli {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
+using testing::Pair;
 
 TEST(ParseSteps, ReadsNumbersAndRanges) {
   const auto steps = ParseSteps("12,20-23,7");
@@ -21,6 +24,56 @@ TEST(ParseSteps, RefusesTheRest) {
     EXPECT_EQ(ParseSteps(text).status().code(), StatusCode::kInvalidArgument) << text;
   }
   EXPECT_THAT(ParseSteps("0-9999999999").status().message(), HasSubstr("more than 100000 steps"));
+}
+
+TEST(ParseScenarios, ReadsWhatIsAsked) {
+  const auto request = ParseScenarios({.ideal_workers = "0:3,1:2",
+                                       .without_ranks = "8-10",
+                                       .move_layers = "3:0:1",
+                                       .layers = "8,8,8,8",
+                                       .planned_gc = 500});
+  ASSERT_TRUE(request.ok()) << request.status().message();
+  EXPECT_THAT(request->ideal_workers, ElementsAre(Pair(0, 3), Pair(1, 2)));
+  EXPECT_THAT(request->removed_ranks, ElementsAre(8, 9, 10));
+  ASSERT_EQ(request->moves.size(), 1u);
+  EXPECT_EQ(request->moves[0].from, 3);
+  EXPECT_EQ(request->moves[0].to, 0);
+  EXPECT_EQ(request->moves[0].count, 1);
+  EXPECT_THAT(request->layers, ElementsAre(8, 8, 8, 8));
+  EXPECT_EQ(request->collected_every, 500);
+  EXPECT_FALSE(ParseScenarios({})->collected_every);
+}
+
+TEST(ParseScenarios, RefusesTheRestByFlag) {
+  struct Case {
+    ScenarioFlags flags;
+    const char* message;
+  };
+  const Case cases[] = {
+      {{.ideal_workers = "0"}, "--ideal-workers"},
+      {{.ideal_workers = "0:1:2"}, "--ideal-workers"},
+      {{.ideal_workers = "0:1,"}, "--ideal-workers"},
+      {{.ideal_workers = "-1:0"}, "--ideal-workers"},
+      {{.ideal_workers = "0;1"}, "--ideal-workers"},
+      {{.without_ranks = "x"}, "--without-ranks"},
+      {{.without_ranks = "9999999999"}, "--without-ranks"},
+      {{.move_layers = "3:0:1"}, "go together"},
+      {{.layers = "8,8"}, "go together"},
+      {{.move_layers = "3:0", .layers = "8"}, "--move-layers"},
+      {{.move_layers = "3:0:1", .layers = "8:8"}, "--layers"},
+  };
+  for (const Case& c : cases) {
+    const auto request = ParseScenarios(c.flags);
+    EXPECT_EQ(request.status().code(), StatusCode::kInvalidArgument) << c.message;
+    EXPECT_THAT(request.status().message(), HasSubstr(c.message));
+  }
+}
+
+TEST(RenderScenarios, IsATableAndWhatWasSupposed) {
+  EXPECT_EQ(RenderScenarios({}), "");
+  const std::string text = RenderScenarios({{"ideal-workers", "dp 0 stage 3 as fast as the others", {2}, 2, 1.5, 1.1}});
+  EXPECT_THAT(text, HasSubstr("ideal-workers  2.00 s  1.5000   1.1000"));
+  EXPECT_THAT(text, HasSubstr("ideal-workers: dp 0 stage 3 as fast as the others\n"));
 }
 
 analysis::WhatIfResult SomeResult() {

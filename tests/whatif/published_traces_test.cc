@@ -54,17 +54,21 @@ class PublishedTrace : public testing::TestWithParam<std::string> {
                                 DataFolder() + "/meta-" + GetParam() + ".yaml");
     ASSERT_TRUE(trace.ok()) << trace.status().message();
     trace_ = *std::move(trace);
-    auto result = AnalyzeWhatIf(trace_, {.threads = 2});
+    auto model = BuildWhatIfModel(trace_);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    model_ = *std::move(model);
+    auto result = AnalyzeModel(trace_, model_, {.threads = 2});
     ASSERT_TRUE(result.ok()) << result.status().message();
     result_ = *std::move(result);
   }
 
   StepTrace trace_;
+  WhatIfModel model_;
   WhatIfResult result_;
 };
 
 TEST_P(PublishedTrace, GivesEveryPublishedNumber) {
-  const nlohmann::json json = nlohmann::json::parse(WhatIfJson(result_, FindCauses(trace_, result_)).dump());
+  const nlohmann::json json = nlohmann::json::parse(WhatIfJson(result_, FindCauses(model_, result_), {}).dump());
   const nlohmann::json published = ReadJson("result-" + GetParam() + ".json");
   for (const auto& [key, value] : published.items()) {
     ASSERT_TRUE(json.contains(key)) << key;
@@ -79,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(, PublishedTrace, testing::Values("ST", "AR"), [](const
 class PublishedHints : public PublishedTrace {};
 
 TEST_P(PublishedHints, NameTheKnownCause) {
-  const std::vector<CauseHint> hints = FindCauses(trace_, result_);
+  const std::vector<CauseHint> hints = FindCauses(model_, result_);
   ASSERT_FALSE(hints.empty());
   EXPECT_EQ(hints.front().cause, GetParam() == "ST" ? "last-stage" : "faulty-worker");
   using Workers = std::vector<std::pair<int, int>>;

@@ -24,6 +24,12 @@ WhatIfResult Analyze(const StepTrace& trace) {
   return result.ok() ? *std::move(result) : WhatIfResult{};
 }
 
+WhatIfModel ModelOf(const StepTrace& trace) {
+  auto model = BuildWhatIfModel(trace);
+  EXPECT_TRUE(model.ok()) << model.status().message();
+  return model.ok() ? *std::move(model) : WhatIfModel{};
+}
+
 void ExpectClose(double actual, double expected, double tolerance = kNear) {
   EXPECT_NEAR(actual, expected, tolerance * expected);
 }
@@ -58,7 +64,7 @@ TEST_P(EveryShape, EvenJobHasNoSlowdown) {
   ExpectClose(result.launch_slowdown, 1);
   ExpectClose(result.slowdown, 1, IdealTolerance());
   EXPECT_FALSE(result.by_dp_rank);
-  EXPECT_TRUE(FindCauses(played.trace, result).empty());
+  EXPECT_TRUE(FindCauses(ModelOf(played.trace), result).empty());
 }
 
 TEST_P(EveryShape, SlowWorkerIsFoundAndItsCostIsThatOfAnotherWayToReckon) {
@@ -182,11 +188,12 @@ TEST(WhatIf, StepsCanBeChosen) {
   SyntheticJob job;
   job.steps = 3;
   const StepTrace trace = Play(job).trace;
-  const auto chosen = AnalyzeWhatIf(trace, {.steps = {12, 99}, .threads = 1});
+  const auto chosen = KeepSteps(trace, {99, 12});
   ASSERT_TRUE(chosen.ok());
-  EXPECT_THAT(chosen->steps, ElementsAre(12));
-  const auto none = AnalyzeWhatIf(trace, {.steps = {99}, .threads = 1});
-  EXPECT_EQ(none.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(chosen->rows(), trace.rows() / 3);
+  EXPECT_THAT(Analyze(*chosen).steps, ElementsAre(12));
+  EXPECT_EQ(KeepSteps(trace, {})->rows(), trace.rows());
+  EXPECT_EQ(KeepSteps(trace, {99}).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST(WhatIf, TraceThatDoesNotHangTogetherSaysWhere) {
@@ -218,13 +225,13 @@ TEST(WhatIf, UnevenSequencesAreToldFromASlowWorker) {
     return 1 + 0.15 * ((dp_rank * 7 + step * 5 + seq * 3) % 6);
   };
   const PlayedJob uneven = Play(job);
-  EXPECT_GT(ForwardBackwardCorrelation(uneven.trace), 0.99);
-  const auto hints = FindCauses(uneven.trace, Analyze(uneven.trace));
+  EXPECT_GT(ForwardBackwardCorrelation(ModelOf(uneven.trace)), 0.99);
+  const auto hints = FindCauses(ModelOf(uneven.trace), Analyze(uneven.trace));
   EXPECT_TRUE(
       std::any_of(hints.begin(), hints.end(), [](const CauseHint& hint) { return hint.cause == "sequence-length"; }));
 
   job.scale = [](OpType, int dp_rank, int, int, int) { return 1 + dp_rank; };
-  EXPECT_EQ(ForwardBackwardCorrelation(Play(job).trace), 0);
+  EXPECT_EQ(ForwardBackwardCorrelation(ModelOf(Play(job).trace)), 0);
 }
 
 TEST(WhatIf, PausesOfTheCollectorAreForwardOnlyAtDifferingSteps) {
@@ -237,7 +244,7 @@ TEST(WhatIf, PausesOfTheCollectorAreForwardOnlyAtDifferingSteps) {
   const PlayedJob played = Play(job);
   const auto result = AnalyzeWhatIf(played.trace, {.decompose_threshold = 1.001, .threads = 1});
   ASSERT_TRUE(result.ok());
-  const auto hints = FindCauses(played.trace, *result);
+  const auto hints = FindCauses(ModelOf(played.trace), *result);
   EXPECT_TRUE(std::any_of(hints.begin(), hints.end(),
                           [](const CauseHint& hint) { return hint.cause == "garbage-collection"; }));
 }
