@@ -19,6 +19,7 @@ namespace paceline::cli {
 namespace {
 
 constexpr Duration kDataLimit = std::chrono::seconds(120);
+constexpr Duration kQuiet = std::chrono::minutes(10);  // longer than any close of ours takes
 constexpr Duration kProgressPeriod = std::chrono::milliseconds(200);
 
 struct FsOptions {
@@ -64,6 +65,7 @@ class Runner {
   Status MakeDirectory();
   Status DiskUsage();
   Status Blocks();
+  Status Clean();
   Status Bench();
   Status Prefetch();
 
@@ -71,6 +73,7 @@ class Runner {
   Result<Place> Open(const std::string& uri);
   Deadline Soon() const { return Deadline::After(clock_, limit_); }
   Status ListBelow(const Place& place, const std::string& path, std::vector<ListedFile>& files);
+  Status CleanBelow(const Place& place, const std::string& path, size_t& removed);
   Status AddUsage(hdfs::FileSystem& fs, const std::string& path, const hdfs::FileStatus& status, Usage& usage);
   ProgressSink Progress();
   void PrintFiles(const std::vector<ListedFile>& files) const;
@@ -322,6 +325,32 @@ Status Runner::Blocks() {
   return Status();
 }
 
+Status Runner::CleanBelow(const Place& place, const std::string& path, size_t& removed) {
+  ASSIGN_OR_RETURN(const size_t here, place.fs->RemoveStaleParts(path, kQuiet, Deadline::After(clock_, kDataLimit)));
+  removed += here;
+  if (!options_.is_recursive) return Status();
+  ASSIGN_OR_RETURN(const std::vector<hdfs::FileStatus> entries, hdfs::ListAll(*place.fs, path, Soon()));
+  for (const hdfs::FileStatus& entry : entries) {
+    if (entry.type != hdfs::FileStatus::Type::kDirectory || !place.fs->IsVisibleName(entry.name)) continue;
+    RETURN_IF_ERROR(CleanBelow(place, Join(path, entry.name), removed));
+  }
+  return Status();
+}
+
+Status Runner::Clean() {
+  size_t removed = 0;
+  for (const std::string& uri : options_.uris) {
+    ASSIGN_OR_RETURN(const Place place, Open(uri));
+    RETURN_IF_ERROR(CleanBelow(place, place.location.path, removed));
+  }
+  if (format_ == OutputFormat::kTable) {
+    fmt::print("removed {} hidden file{} and folders of dead writers\n", removed, removed == 1 ? "" : "s");
+  } else {
+    fmt::print("{}", RenderValue({{"removed", removed}}, format_));
+  }
+  return Status();
+}
+
 Status Runner::Bench() {
   ASSIGN_OR_RETURN(const ByteSize size, ParseByteSize(options_.size));
   if (size.bytes == 0) return InvalidArgumentError("--size: there is nothing to measure in an empty file");
@@ -467,6 +496,8 @@ class FsGroup final : public FsCommands {
     rm->add_flag("-r,--recursive", options_.is_recursive, "directories with all that is in them");
     rm->add_flag("-f,--force", options_.is_forced, "what is not there is fine");
     AddForce(*AddPair("mv", "rename, or move into a directory", "from", "to", &Runner::Move));
+    AddMany("clean", "remove hidden files in directories that writers of Paceline left when they died", &Runner::Clean)
+        ->add_flag("-R,--recursive", options_.is_recursive, "also in the directories below");
     AddMany("mkdir", "make directories", &Runner::MakeDirectory)
         ->add_flag("-p,--parents", options_.makes_parents, "with those above, and fine when it is there");
   }

@@ -202,6 +202,8 @@ MountRules RulesOf(const MountConfig& config, const hdfs::Location& location, co
   rules.prefetch.budget_bytes = config.read_budget.bytes / 2;
   rules.prefetch.step_bytes = std::min(rules.prefetch.step_bytes, rules.prefetch.budget_bytes);
   rules.prefetch.hold = config.prefetch_hold;
+  // No close takes longer than its limit.
+  rules.janitor.quiet = config.commit_limit;
   rules.attribute_lifetime = config.attribute_lifetime;
   rules.max_cached = static_cast<size_t>(config.max_cached);
   rules.metadata_limit = config.metadata_limit;

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "fuse-hdfs/mount_handles.h"
+#include "lib/base/log.h"
 #include "lib/hdfs/open.h"
 #include "lib/hdfs/posix_error.h"
 
@@ -52,7 +53,10 @@ MountFileSystem::MountFileSystem(hdfs::FileSystem& fs, const Clock& clock, Logge
       rules_(std::move(rules)),
       owners_(rules_.owners),
       cache_(clock, rules_.attribute_lifetime, rules_.max_cached),
-      prefetcher_(fs, clock, rules_.prefetch) {}
+      prefetcher_(fs, clock, rules_.prefetch),
+      janitor_(fs, clock, rules_.janitor, [this](const std::string& directory, const Result<size_t>& removed) {
+        ReportCleaning(directory, removed);
+      }) {}
 
 MountFileSystem::~MountFileSystem() = default;
 

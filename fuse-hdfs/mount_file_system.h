@@ -8,14 +8,18 @@
 #include <unordered_map>
 
 #include "fuse-hdfs/owner_map.h"
+#include "fuse-hdfs/parts_janitor.h"
 #include "fuse-hdfs/prefetcher.h"
 #include "fuse-hdfs/read_ahead.h"
 #include "fuse-hdfs/start_read.h"
 #include "fuse-hdfs/status_cache.h"
 #include "fuse-hdfs/written_file.h"
-#include "lib/base/log.h"
 #include "lib/fusefs/node_table.h"
 #include "lib/fusefs/operations.h"
+
+namespace paceline {
+class Logger;
+}
 
 namespace paceline::fuse_hdfs {
 
@@ -25,6 +29,7 @@ struct MountRules {
   WriteRules writes;
   ReadAheadRules read_ahead;
   PrefetchRules prefetch;
+  JanitorRules janitor;
   uint32_t space_replication = 1;                         // statfs divides by it
   Duration attribute_lifetime = std::chrono::seconds(1);  // of what the kernel and the cache remember
   size_t max_cached = 100000;
@@ -141,6 +146,7 @@ class MountFileSystem final : public fusefs::Operations {
   Status HideOpenFile(uint64_t inode, const OpenInodePtr& open, uint64_t parent, const std::string& name);
   bool RemoveHiddenIn(const std::string& directory) EXCLUDES(mutex_);
   bool RemoveDeadPartsIn(const std::string& directory);
+  void ReportCleaning(const std::string& directory, const Result<size_t>& removed);
   void NoteChange(const std::string& path);
 
   // Directories.
@@ -175,6 +181,7 @@ class MountFileSystem final : public fusefs::Operations {
   TimePoint capacity_until_ GUARDED_BY(mutex_){};
   TimePoint log_window_ GUARDED_BY(mutex_){};
   int logged_ GUARDED_BY(mutex_) = 0;
+  PartsJanitor janitor_;  // the last member: its thread uses the others
 };
 
 }  // namespace paceline::fuse_hdfs

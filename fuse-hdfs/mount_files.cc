@@ -267,6 +267,7 @@ Status MountFileSystem::Commit(OpenInode& open, Durability durability, Deadline 
   NoteChange(path);
   ++(status.ok() ? stats_.commits : stats_.failed_commits);
   RETURN_IF_ERROR(status);
+  janitor_.Note(path.rfind('/') == 0 ? "/" : path.substr(0, path.rfind('/')));
   if (file->view().is_open) return Status();  // its name is gone, and so is the rest
   fusefs::AttributeChange pending;
   {

@@ -7,6 +7,7 @@
 
 #include "fuse-hdfs/mount_file_system.h"
 #include "fuse-hdfs/mount_handles.h"
+#include "lib/base/log.h"
 #include "lib/hdfs/part_names.h"
 #include "lib/hdfs/posix_error.h"
 
@@ -149,10 +150,17 @@ bool MountFileSystem::RemoveDeadPartsIn(const std::string& directory) {
     has_more = page->has_more && !page->entries.empty();
     if (has_more) start_after = page->entries.back().name;
   }
-  // No close takes longer than the limit of one.
-  const Result<size_t> removed = fs_.RemoveStaleParts(directory, rules_.commit_limit, Within(rules_.metadata_limit));
-  if (!removed.ok()) Fail("remove what dead writers left", directory, removed.status());
+  const Result<size_t> removed = fs_.RemoveStaleParts(directory, rules_.janitor.quiet, Within(rules_.metadata_limit));
+  ReportCleaning(directory, removed);
   return removed.ok() && *removed > 0;
+}
+
+void MountFileSystem::ReportCleaning(const std::string& directory, const Result<size_t>& removed) {
+  if (!removed.ok()) {
+    Fail("remove what dead writers left", directory, removed.status());
+  } else if (*removed > 0) {
+    log_.Info("removed what dead writers left", {{"directory", directory}, {"files", *removed}});
+  }
 }
 
 int MountFileSystem::RemoveDirectory(uint64_t parent, const std::string& name) {

@@ -239,8 +239,9 @@ class HdfsFileSystem final : public FileSystem {
   Result<size_t> RemoveStaleParts(const std::string& directory, Duration quiet, Deadline deadline) override {
     ASSIGN_OR_RETURN(const std::vector<FileStatus> entries, ListAll(*this, directory, deadline));
     size_t removed = 0;
+    DeadHolders dead;
     for (const WriterParts& parts : GroupByWriter(entries)) {
-      ASSIGN_OR_RETURN(const bool is_dead, IsWriterDead(namenode_, clock_, directory, parts, quiet, deadline));
+      ASSIGN_OR_RETURN(const bool is_dead, IsWriterDead(namenode_, clock_, directory, parts, quiet, &dead, deadline));
       if (!is_dead) continue;
       ASSIGN_OR_RETURN(const size_t files, RemoveParts(namenode_, directory, parts, deadline));
       removed += files;

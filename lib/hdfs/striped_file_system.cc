@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr size_t kMaxCached = 4096;
-// Of a folder in a directory where there always are writers; which of them it belongs to nobody can tell.
+// Of a folder in a directory where there always are writers.
 constexpr Duration kStripesAge = 24h;
 
 std::string DirectoryOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
@@ -186,19 +186,15 @@ class StripedFileSystem final : public FileSystem {
 
   Result<size_t> RemoveStaleParts(const std::string& directory, Duration quiet, Deadline deadline) override {
     ASSIGN_OR_RETURN(size_t removed, plain_->RemoveStaleParts(directory, quiet, deadline));
-    ASSIGN_OR_RETURN(std::vector<std::string> folders, UnusedFolders(directory, deadline));
+    ASSIGN_OR_RETURN(const std::vector<std::string> folders, UnusedFolders(directory, deadline));
     if (folders.empty()) return removed;
     // A listing of several pages is no snapshot: a file that was renamed meanwhile may be on none of them.
     ASSIGN_OR_RETURN(const std::vector<std::string> again, UnusedFolders(directory, deadline));
     for (const std::string& folder : folders) {
       if (std::find(again.begin(), again.end(), folder) == again.end()) continue;
-      const std::string path = (directory == "/" ? "" : directory) + "/" + folder;
-      ASSIGN_OR_RETURN(const size_t parts, plain_->RemoveStaleParts(path, quiet, deadline));
-      ASSIGN_OR_RETURN(const std::vector<FileStatus> left, ListAll(*plain_, path, deadline));
-      removed += parts;
-      // What is still being written there has a writer.
-      if (!GroupByWriter(left).empty()) continue;
-      if (plain_->Remove(path, RemoveMode::kRecursive, deadline).ok()) ++removed;
+      if (plain_->Remove((directory == "/" ? "" : directory) + "/" + folder, RemoveMode::kRecursive, deadline).ok()) {
+        ++removed;
+      }
     }
     return removed;
   }
@@ -264,12 +260,18 @@ class StripedFileSystem final : public FileSystem {
   Result<std::vector<std::string>> UnusedFolders(const std::string& directory, Deadline deadline) {
     ASSIGN_OR_RETURN(const std::vector<FileStatus> entries, ListAll(*plain_, directory, deadline));
     const bool has_writers = !GroupByWriter(entries).empty();
-    const WallTime oldest = clock_.WallNow() - kStripesAge;
     std::vector<std::string> folders;
     for (const FileStatus& entry : entries) {
       const std::optional<PartName> part = ParsePartName(entry.name);
       if (!part.has_value() || !part->is_stripe_folder) continue;
-      if (!has_writers || entry.modified < oldest) folders.push_back(entry.name);
+      if (has_writers) {
+        // Which of them it belongs to nobody can tell; but while its stripes are written they have writers too.
+        if (entry.modified > clock_.WallNow() - kStripesAge) continue;
+        ASSIGN_OR_RETURN(const std::vector<FileStatus> stripes,
+                         ListAll(*plain_, (directory == "/" ? "" : directory) + "/" + entry.name, deadline));
+        if (!GroupByWriter(stripes).empty()) continue;
+      }
+      folders.push_back(entry.name);
     }
     if (folders.empty()) return folders;
     for (const FileStatus& entry : entries) {

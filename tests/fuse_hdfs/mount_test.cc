@@ -387,7 +387,7 @@ TEST_P(MountTest, LargeDirectoriesListOnceEach) {
 }
 
 TEST_P(MountTest, ADirectoryCanBeReadBackAndForth) {
-  ASSERT_EQ(InMount("mkdir many; cd many; for i in $(seq 2500); do mkdir d$i; done").status, 0) << Log();
+  ASSERT_EQ(InMount("mkdir many; cd many; seq -f d%g 2500 | xargs mkdir").status, 0) << Log();
   DIR* directory = opendir(Path("many").c_str());
   ASSERT_NE(directory, nullptr);
   std::vector<std::string> names;
@@ -424,10 +424,13 @@ TEST_P(MountTest, APageOfHiddenNamesIsNotTheEnd) {
 TEST_P(MountTest, ADirectoryWithOnlyWhatADeadWriterLeftCanBeRemoved) {
   ASSERT_EQ(mkdir(Path("d").c_str(), 0755), 0);
   UniqueFd fd(open(Path("d/half").c_str(), O_WRONLY | O_CREAT, 0600));
+  UniqueFd other(open(Path("d/other").c_str(), O_WRONLY | O_CREAT, 0600));
   const std::string content = RandomBytes(20 << 20, 9);
   ASSERT_EQ(write(fd.get(), content.data(), content.size()), static_cast<ssize_t>(content.size()));
+  ASSERT_EQ(write(other.get(), content.data(), content.size()), static_cast<ssize_t>(content.size()));
   End(SIGKILL);
   fd.Reset();
+  other.Reset();
   ASSERT_EQ(RunShell("umount " + mount_).status, 0);
   ASSERT_TRUE(Mount(""));
   if (std::string_view(GetParam()).starts_with("hdfs")) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/hdfs/dead_writers.h"
+
 namespace paceline::hdfs {
 namespace {
 
@@ -57,6 +59,18 @@ TEST(PartNames, OfOneWriterComeTogether) {
   EXPECT_EQ(groups[1].writer, other);
   EXPECT_FALSE(groups[1].target.has_value());
   EXPECT_EQ(groups[1].changed, at(0x65000009)) << "when it started";
+}
+
+TEST(DeadWriters, HoldersAreNamedInTheNameNodesAnswers) {
+  EXPECT_EQ(LeaseHolderIn("create /d/.f: Failed to CREATE_FILE /d/.f for a_1 on 10.0.0.2 because this file lease is "
+                          "currently owned by paceline_h_7_0a on 10.0.0.1 (AlreadyBeingCreatedException)"),
+            "paceline_h_7_0a");
+  EXPECT_EQ(LeaseHolderIn("... because another recovery is in progress by paceline_h_7_0a on 10.0.0.1"),
+            "paceline_h_7_0a");
+  for (const char* message :
+       {"", "lease recovery is in progress. Try again later.", "currently owned by x", " currently owned by "}) {
+    EXPECT_EQ(LeaseHolderIn(message), "") << message;
+  }
 }
 
 }  // namespace

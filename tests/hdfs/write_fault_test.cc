@@ -204,5 +204,28 @@ TEST_P(ReplacementFaults, AFlushedBlockHasAllItsReplicasAtClose) {
 INSTANTIATE_TEST_SUITE_P(, ReplacementFaults, testing::Values(WriteLayout::kSingle),
                          [](const auto&) { return "Single"; });
 
+// Every DataNode hangs: a process that has to end must be able to.
+class HungCluster : public WriteFaults {};
+
+TEST_P(HungCluster, AWriterCanBeEndedWithinSeconds) {
+  ASSERT_NO_FATAL_FAILURE(Write(24 << 20));
+  for (int node = 1; node <= 4; ++node)
+    ASSERT_NO_FATAL_FAILURE(Fault("pause", fmt::format("0.0.0.{}:9866", 40 + node)));
+  // More than is taken without an acknowledgement.
+  const std::string more(200 << 20, 'x');
+  EXPECT_FALSE(writer_->Write(std::as_bytes(std::span(more)), In(2s)).ok());
+  const TimePoint start = clock_.Now();
+  writer_.reset();
+  EXPECT_LT(ToSeconds(clock_.Now() - start), 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(, HungCluster,
+                         testing::Values(WriteLayout::kPlain, WriteLayout::kSingle, WriteLayout::kStriped),
+                         [](const auto& info) {
+                           return info.param == WriteLayout::kPlain    ? "Plain"
+                                  : info.param == WriteLayout::kSingle ? "Single"
+                                                                       : "Striped";
+                         });
+
 }  // namespace
 }  // namespace paceline::hdfs
