@@ -97,9 +97,10 @@ class SaslRpcSecurity final : public RpcSecurity {
   Result<std::optional<SecurityToken>> ReadToken() const {
     if (options_.token.has_value() || options_.token_file.empty()) return options_.token;
     Result<std::string> bytes = RealFileSystem().ReadFile(options_.token_file, kMaxTokenFileBytes);
-    if (!bytes.ok()) return bytes.status().Annotate("token file");
+    // Permission denied, whatever it is: to ask again and again would not make the file better.
+    if (!bytes.ok()) return PermissionDeniedError("token file: " + bytes.status().message());
     Result<std::vector<SecurityToken>> tokens = ParseTokenFile(*bytes);
-    if (!tokens.ok()) return tokens.status().Annotate(options_.token_file);
+    if (!tokens.ok()) return PermissionDeniedError(options_.token_file + ": " + tokens.status().message());
     return FindDelegationToken(*tokens, options_.services);
   }
 

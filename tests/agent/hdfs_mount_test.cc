@@ -246,5 +246,85 @@ TEST_F(HdfsMountTest, AReadOnlyVolumeIsOne) {
   EXPECT_EQ(Unpublish(request), Status());
 }
 
+// Against a real HDFS with Kerberos (scripts/testbed up hdfs --hdfs-mode kerberos): the Secret alone opens it, as the
+// environment of this program, which has tickets, is kept from the holder.
+class KerberosVolumeTest : public HdfsMountTest {
+ protected:
+  void SetUp() override {
+    const char* mode = std::getenv("HDFS_MODE");
+    if (mode == nullptr || std::string(mode) != "kerberos") {
+      GTEST_SKIP() << "needs scripts/testbed up hdfs --hdfs-mode kerberos";
+    }
+    for (const char* name : {"core-site.xml", "hdfs-site.xml"}) {
+      config_[name] = ReadTextFile(std::string(std::getenv("HADOOP_CONF_DIR")) + "/" + name);
+    }
+    config_["krb5.conf"] = ReadTextFile(std::getenv("KRB5_CONFIG"));
+    keytab_ = ReadTextFile(std::getenv("HDFS_KEYTAB"));
+    char folder[] = "/tmp/token-XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    const std::string token = std::string(folder) + "/token";
+    const std::string fetch =
+        PACELINE_SOURCE_DIR "/scripts/testbed hdfs java org.apache.hadoop.hdfs.tools.DelegationTokenFetcher ";
+    ASSERT_EQ(std::system((fetch + token + " >/dev/null 2>&1").c_str()), 0);
+    token_ = ReadTextFile(token);
+    std::filesystem::remove_all(folder);
+    uri_ = std::getenv("HDFS_URI") + std::string("/kerberos-volume-") + std::to_string(getpid()) + "/run";
+    for (const char* name : {"KRB5_CONFIG", "KRB5CCNAME", "KRB5_CLIENT_KTNAME", "HADOOP_CONF_DIR", "HADOOP_USER_NAME",
+                             "HADOOP_TOKEN_FILE_LOCATION"}) {
+      if (const char* value = std::getenv(name)) hidden_[name] = value;
+      unsetenv(name);
+    }
+    HdfsMountTest::SetUp();
+  }
+  void TearDown() override {
+    HdfsMountTest::TearDown();
+    for (const auto& [name, value] : hidden_) setenv(name.c_str(), value.c_str(), 1);
+  }
+
+  PublishRequest RequestWith(std::map<std::string, std::string> secrets) {
+    PublishRequest request = Request(uri_);
+    request.context.insert(
+        {{"layout", "striped"}, {"stripeFiles", "2"}, {"stripeUnit", "128Ki"}, {"createDirectory", "true"}});
+    request.secrets = std::move(secrets);
+    request.secrets.insert(config_.begin(), config_.end());
+    return request;
+  }
+
+  std::map<std::string, std::string> config_, hidden_;
+  std::string keytab_, token_, uri_;
+};
+
+TEST_F(KerberosVolumeTest, AKeytabOrATokenInTheSecretOpensIt) {
+  const std::string content(3 << 20, 'k');
+  const PublishRequest writes = RequestWith({{"keytab", keytab_}});
+  ASSERT_EQ(Publish(writes), Status()) << Log();
+  WriteTextFile(writes.target_path + "/weights", content);
+  EXPECT_TRUE(ReadTextFile(writes.target_path + "/weights") == content);
+  EXPECT_EQ(Unpublish(writes), Status()) << Log();
+
+  const PublishRequest reads = RequestWith({{"token", token_}});
+  ASSERT_EQ(Publish(reads), Status()) << Log();
+  EXPECT_TRUE(ReadTextFile(reads.target_path + "/weights") == content);
+  std::ofstream(reads.target_path + "/more") << "by token";
+  EXPECT_EQ(ReadTextFile(reads.target_path + "/more"), "by token");
+  for (const char* name : {"/weights", "/more"}) std::filesystem::remove(reads.target_path + name);
+  EXPECT_EQ(Unpublish(reads), Status()) << Log();
+  EXPECT_TRUE(std::filesystem::is_empty(mount_root()));
+}
+
+TEST_F(KerberosVolumeTest, SaysWhatIsWrongWithTheSecret) {
+  const std::map<std::string, std::string> secrets[] = {
+      {}, {{"keytab", keytab_.substr(0, keytab_.size() / 2)}}, {{"token", "no token"}}};
+  const char* words[] = {"Kerberos", "Kerberos: no way to prove who we are", "token"};
+  for (size_t i = 0; i < std::size(secrets); ++i) {
+    const PublishRequest request = RequestWith(secrets[i]);
+    const Status status = Publish(request);
+    EXPECT_FALSE(status.ok());
+    EXPECT_THAT(status.message(), HasSubstr(words[i])) << Log();
+    EXPECT_EQ(Unpublish(request), Status());
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(mount_root()));
+}
+
 }  // namespace
 }  // namespace paceline::agent
