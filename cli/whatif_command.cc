@@ -10,6 +10,7 @@
 #include <numeric>
 #include <thread>
 
+#include "analysis/whatif/kineto_trace.h"
 #include "analysis/whatif/perfetto.h"
 #include "analysis/whatif/report.h"
 #include "analysis/whatif/result_json.h"
@@ -28,6 +29,7 @@ constexpr size_t kRowsPerTable = 8;
 
 struct Options {
   std::string trace;
+  std::vector<std::string> kineto;
   std::string metadata;
   std::string steps;
   std::string json;
@@ -69,9 +71,13 @@ class Command : public WhatIfCommand {
  public:
   Command(CLI::App& app, std::string* output) {
     app_ = app.add_subcommand("whatif", "what stragglers cost a traced job, and where");
-    app_->add_option("--trace", options_.trace, "operations: Parquet file in the what-if study's format")
-        ->required()
-        ->check(CLI::ExistingFile);
+    CLI::Option* const trace =
+        app_->add_option("--trace", options_.trace, "operations: Parquet file in the what-if study's format")
+            ->check(CLI::ExistingFile);
+    app_->add_option("--kineto", options_.kineto,
+                     "operations: what PyTorch's profiler wrote, a file of each rank (see docs/what-if.md)")
+        ->check(CLI::ExistingFile)
+        ->excludes(trace);
     app_->add_option("--metadata", options_.metadata, "the job's shape: YAML file of the study (dp_size, pp_size, ...)")
         ->required()
         ->check(CLI::ExistingFile);
@@ -114,6 +120,12 @@ class Command : public WhatIfCommand {
         ->check(CLI::PositiveNumber);
   }
 
+  Result<analysis::StepTrace> ReadTrace() const {
+    if (!options_.kineto.empty()) return analysis::ReadKinetoTraces(options_.kineto, options_.metadata);
+    if (options_.trace.empty()) return InvalidArgumentError("--trace or --kineto is needed");
+    return analysis::ReadStudyTrace(options_.trace, options_.metadata);
+  }
+
   Status DoRun(OutputFormat format) const {
     analysis::WhatIfOptions how;
     how.decompose_threshold = options_.threshold;
@@ -124,7 +136,7 @@ class Command : public WhatIfCommand {
     if (!options_.steps.empty()) {
       ASSIGN_OR_RETURN(steps, ParseSteps(options_.steps));
     }
-    ASSIGN_OR_RETURN(analysis::StepTrace whole, analysis::ReadStudyTrace(options_.trace, options_.metadata));
+    ASSIGN_OR_RETURN(analysis::StepTrace whole, ReadTrace());
     ASSIGN_OR_RETURN(const analysis::StepTrace trace, analysis::KeepSteps(std::move(whole), std::move(steps)));
     ASSIGN_OR_RETURN(const analysis::WhatIfModel model, analysis::BuildWhatIfModel(trace));
     ASSIGN_OR_RETURN(const WhatIfResult result, analysis::AnalyzeModel(trace, model, how));

@@ -1,5 +1,5 @@
-// `pacectl whatif`: what the stragglers of a traced job cost, from the trace files of the what-if study. Needs no
-// cluster. Describes itself to CLI11 and runs. Made and called by main().
+// `pacectl whatif`: what the stragglers of a traced job cost, from the trace files of the what-if study or of PyTorch's
+// profiler. Needs no cluster. Describes itself to CLI11 and runs. Made and called by main().
 #pragma once
 
 #include <memory>

@@ -87,12 +87,16 @@ Result<JobShape> ParseJobShape(const std::string& yaml) {
   return shape;
 }
 
+Result<JobShape> ReadJobShape(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string yaml, ReadText(path));
+  Result<JobShape> shape = ParseJobShape(yaml);
+  if (!shape.ok()) return shape.status().Annotate(path);
+  return shape;
+}
+
 Result<StepTrace> ReadStudyTrace(const std::string& parquet_path, const std::string& metadata_path) {
   StepTrace trace;
-  ASSIGN_OR_RETURN(const std::string yaml, ReadText(metadata_path));
-  Result<JobShape> shape = ParseJobShape(yaml);
-  if (!shape.ok()) return shape.status().Annotate(metadata_path);
-  trace.shape = *std::move(shape);
+  ASSIGN_OR_RETURN(trace.shape, ReadJobShape(metadata_path));
   ASSIGN_OR_RETURN(const ParquetFile file, ParquetFile::Open(parquet_path));
   const Status read = ReadColumns(file, trace);
   if (!read.ok()) return read.Annotate(parquet_path);

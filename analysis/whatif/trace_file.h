@@ -11,6 +11,9 @@ namespace paceline::analysis {
 // The text of a metadata file; unknown keys are ignored. kInvalidArgument names the key.
 Result<JobShape> ParseJobShape(const std::string& yaml);
 
+// The same from a file. Errors name it.
+Result<JobShape> ReadJobShape(const std::string& path);
+
 // `metadata_path` gives the shape. The trace is checked (CheckTrace). Errors name the file.
 Result<StepTrace> ReadStudyTrace(const std::string& parquet_path, const std::string& metadata_path);
 
