@@ -12,6 +12,7 @@
 #include "cli/doctor.h"
 #include "cli/fs_commands.h"
 #include "cli/image_commands.h"
+#include "cli/mount_commands.h"
 #include "cli/output.h"
 #include "cli/runs.h"
 #include "cli/session.h"
@@ -192,6 +193,7 @@ int Main(int argc, char** argv) {
   for (CLI::App* command : {job_ls, run_ls, run_show, run_explain, doctor, version}) command->fallthrough();
   const std::unique_ptr<FsCommands> fs = FsCommands::AddTo(app, &options.output);
   const std::unique_ptr<ImageCommands> image = ImageCommands::AddTo(app, &options.output);
+  const std::unique_ptr<MountCommands> mount = MountCommands::AddTo(app);
   const std::unique_ptr<WhatIfCommand> what_if = WhatIfCommand::AddTo(app, &options.output);
   const std::unique_ptr<TraceCommands> trace = TraceCommands::AddTo(app, &options.output);
 
@@ -208,6 +210,7 @@ int Main(int argc, char** argv) {
   }
   if (trace->is_given()) return trace->Run(*format, RealClock());
   if (what_if->is_given()) return what_if->Run(*format);
+  if (mount->is_given()) return mount->Run(RealClock());
   if (image->is_given()) return image->Run(*format, RealClock());
   if (fs->is_given()) return fs->Run(*format, options.session.timeout, RealClock());
   if (const Status threads = net::InitHttpThreads(2); !threads.ok()) return Fail(threads);

@@ -1,0 +1,135 @@
+#include "cli/mount_commands.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "cli/image_places.h"
+#include "lib/base/filesystem.h"
+
+namespace paceline::cli {
+namespace {
+
+constexpr char kProgram[] = "paceline-snapshotter";
+constexpr std::chrono::minutes kFindLimit{2};
+
+struct MountOptions {
+  std::string image, directory, store, platform, cache_folder, cache_quota, hot_set, log_file, backing;
+  bool is_writable = false;
+  bool is_forced = false;
+};
+
+int Fail(const Status& status) {
+  fmt::print(stderr, "pacectl: {}\n", status.message());
+  return 1;
+}
+
+// Beside this program, as both are installed; else where the shell finds it.
+std::string ProgramPath() {
+  const RealFileSystem files;
+  const Result<std::string> self = files.ReadSymlink("/proc/self/exe");
+  if (!self.ok()) return kProgram;
+  std::string beside = self->substr(0, self->rfind('/') + 1) + kProgram;
+  return access(beside.c_str(), X_OK) == 0 ? beside : kProgram;
+}
+
+// Becomes the other program; returns only when that does not work.
+int Become(std::vector<std::string> arguments) {
+  const std::string path = ProgramPath();
+  std::vector<char*> words;
+  arguments.insert(arguments.begin(), path);
+  for (std::string& argument : arguments) words.push_back(argument.data());
+  words.push_back(nullptr);
+  std::fflush(stdout);
+  execvp(path.c_str(), words.data());
+  return Fail(UnavailableError(fmt::format("cannot run {}: {}", path, strerror(errno))));
+}
+
+class MountGroup final : public MountCommands {
+ public:
+  explicit MountGroup(CLI::App& app) {
+    CLI::App* group = app.get_subcommand("image");
+    mount_ = group->add_subcommand("mount", "mount a converted image lazily: files are fetched as they are read");
+    mount_->add_option("image", options_.image, "the original, its digest, or the converted image's digest or tag")
+        ->required();
+    mount_->add_option("directory", options_.directory, "an empty directory")->required();
+    mount_->add_option("--store", options_.store, kStoreHelp)->required();
+    mount_->add_option("--platform", options_.platform, "OS/ARCHITECTURE[/VARIANT] (this machine's unless given)");
+    mount_->add_option("--cache-folder", options_.cache_folder, "where chunks are kept (ext4, xfs or btrfs)");
+    mount_->add_option("--cache-quota", options_.cache_quota, "most that they may take (20GiB unless given)");
+    mount_->add_option("--hot-set", options_.hot_set, "file of \"hotset record\": its chunks are fetched first");
+    mount_->add_option("--log-file", options_.log_file, "log of the process that serves the mount");
+    mount_->add_option("--backing", options_.backing, "auto, file or loop: how EROFS gets at its layers");
+    mount_->add_flag("--writable", options_.is_writable, "take writes, which are dropped when it is unmounted");
+    unmount_ = group->add_subcommand("unmount", "take a mounted image down, also when its server has died");
+    unmount_->add_option("directory", options_.directory)->required();
+    unmount_->add_flag("--force", options_.is_forced, "also while it is in use: whoever uses it gets errors");
+    hotset_ = group->add_subcommand("hotset", "what a mounted image has read so far");
+    hotset_->require_subcommand(1);
+    CLI::App* record = hotset_->add_subcommand(
+        "record", "print the chunks in the order of their first use, for --hot-set of a later mount");
+    record->add_option("directory", options_.directory, "where it is mounted")->required();
+    status_ = group->add_subcommand("status", "what a mounted image has read, and where the bytes came from, as JSON");
+    status_->add_option("directory", options_.directory, "where it is mounted")->required();
+    for (CLI::App* command : {mount_, unmount_, hotset_, status_}) command->fallthrough();
+  }
+
+  bool is_given() const override {
+    return mount_->parsed() || unmount_->parsed() || hotset_->parsed() || status_->parsed();
+  }
+
+  int Run(const Clock& clock) override {
+    if (mount_->parsed()) return Mount(clock);
+    if (hotset_->parsed()) return Become({"ask", options_.directory, "hotset"});
+    if (status_->parsed()) return Become({"ask", options_.directory, "stats"});
+    std::vector<std::string> arguments = {"unmount", options_.directory};
+    if (options_.is_forced) arguments.emplace_back("--force");
+    return Become(std::move(arguments));
+  }
+
+ private:
+  Result<std::string> FindDigest(const Clock& clock) const {
+    blocks::Platform platform = blocks::ThisPlatform();
+    if (!options_.platform.empty()) {
+      ASSIGN_OR_RETURN(platform, blocks::ParsePlatform(options_.platform));
+    }
+    ASSIGN_OR_RETURN(const std::unique_ptr<blocks::BlobStore> store,
+                     OpenStore(options_.store, blocks::StoreAccess::kRead));
+    ASSIGN_OR_RETURN(const FoundImage found,
+                     FindImage(*store, options_.image, platform, Deadline::After(clock, kFindLimit)));
+    return found.manifest.descriptor.digest.ToString();
+  }
+
+  int Mount(const Clock& clock) const {
+    const Result<std::string> digest = FindDigest(clock);
+    if (!digest.ok()) return Fail(digest.status());
+    std::vector<std::string> arguments = {"serve",   "--daemon", "--store",     options_.store,
+                                          "--image", *digest,    "--directory", options_.directory};
+    const std::pair<const char*, const std::string*> settings[] = {{"--cache-folder", &options_.cache_folder},
+                                                                   {"--cache-quota", &options_.cache_quota},
+                                                                   {"--fetch-hot-set", &options_.hot_set},
+                                                                   {"--log-file", &options_.log_file},
+                                                                   {"--backing", &options_.backing}};
+    for (const auto& [flag, value] : settings) {
+      if (!value->empty()) arguments.insert(arguments.end(), {flag, *value});
+    }
+    if (options_.is_writable) arguments.emplace_back("--writable");
+    return Become(std::move(arguments));
+  }
+
+  MountOptions options_;
+  CLI::App* mount_ = nullptr;
+  CLI::App* unmount_ = nullptr;
+  CLI::App* hotset_ = nullptr;
+  CLI::App* status_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<MountCommands> MountCommands::AddTo(CLI::App& app) { return std::make_unique<MountGroup>(app); }
+
+}  // namespace paceline::cli
