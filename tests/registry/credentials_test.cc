@@ -45,7 +45,9 @@ TEST(Credentials, TheEntryThatFitsBest) {
   for (const auto& c : cases) {
     const CredentialEntry* found = ChooseCredential(*entries, c.registry, c.repository);
     ASSERT_EQ(found != nullptr, c.user != nullptr) << c.registry << "/" << c.repository;
-    if (found != nullptr) EXPECT_EQ(found->credential.username, c.user) << c.registry << "/" << c.repository;
+    if (found != nullptr) {
+      EXPECT_EQ(found->credential.username, c.user) << c.registry << "/" << c.repository;
+    }
   }
   EXPECT_EQ(ChooseCredential(*entries, "a.cloud.test", "x")->credential.identity_token, "refresh-me");
   EXPECT_EQ(ChooseCredential(*entries, "token.test", "x")->credential.registry_token, "as-it-is");
@@ -82,7 +84,9 @@ TEST(Credentials, DamagedTextIsAnErrorOrReadAndNeverQuoted) {
     damaged[at] = static_cast<char>(damaged[at] ^ (1 << (at % 8)));
     for (const std::string& candidate : {damaged, text.substr(0, at)}) {
       const Result<std::vector<CredentialEntry>> entries = ParseDockerConfig(candidate);
-      if (!entries.ok()) EXPECT_THAT(entries.status().message(), Not(HasSubstr("aHViOmh1"))) << candidate;
+      if (!entries.ok()) {
+        EXPECT_THAT(entries.status().message(), Not(HasSubstr("aHViOmh1"))) << candidate;
+      }
     }
   }
 }

@@ -94,7 +94,9 @@ TEST(HostsFile, DamagedTextIsAnErrorOrHosts) {
     damaged[at] = static_cast<char>(damaged[at] ^ (1 << (at % 8)));
     for (const std::string& candidate : {damaged, text.substr(0, at)}) {
       const auto hosts = ParseHostsFile(candidate, "/d", "up.test", {});
-      if (hosts.ok()) EXPECT_TRUE(!hosts->empty() && hosts->back().is_upstream);
+      if (hosts.ok()) {
+        EXPECT_TRUE(!hosts->empty() && hosts->back().is_upstream);
+      }
     }
   }
 }

@@ -74,7 +74,9 @@ TEST(ImageReference, RefusesWhatIsNoReference) {
   for (const std::string& text : cases) {
     const Result<ImageReference> read = ParseImageReference(text);
     EXPECT_FALSE(read.ok()) << text << " was read as " << read->ToString();
-    if (!read.ok()) EXPECT_EQ(read.status().code(), StatusCode::kInvalidArgument);
+    if (!read.ok()) {
+      EXPECT_EQ(read.status().code(), StatusCode::kInvalidArgument);
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "lib/blocks/registry/registry_client.h"
+#include "lib/blocks/registry/registry_store.h"
 #include "tests/fakes/registry.h"
 
 namespace paceline::blocks {
@@ -165,6 +166,44 @@ TEST_P(RegistryContract, WhatIsAttachedToAnImageIsListed) {
   ASSERT_THAT(*listed, SizeIs(1));
   EXPECT_EQ(listed->front().descriptor.digest, pushed->digest);
   EXPECT_THAT(*client_->ListReferrers(image_, subject->digest, "other/kind", Soon()), SizeIs(0));
+}
+
+TEST_P(RegistryContract, ARepositoryIsAStore) {
+  options_.credentials = NewFixedCredential(credential_);
+  const auto opened =
+      OpenStoreUrl("docker://" + image_.registry + "/contract/store", StoreAccess::kWrite, options_, files_, clock_);
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  BlobStore& store = **opened;
+  const std::string bytes = salt_ + std::string(100000, 's');
+  const Result<Descriptor> blob = WriteWholeBlob(store, "application/octet-stream", bytes, Soon());
+  ASSERT_TRUE(blob.ok()) << blob.status().ToString();
+  EXPECT_TRUE(ReadWholeBlob(store, *blob, Soon()).value_or("") == bytes);
+  std::string part(10, 'x');
+  ASSERT_TRUE(store.ReadBlob(blob->digest, 50000, part, Soon()).ok());
+  EXPECT_EQ(part, "ssssssssss");
+  ASSERT_TRUE(WriteWholeBlob(store, "application/vnd.oci.empty.v1+json", "{}", Soon()).ok());
+  const std::string manifest = ManifestOf(*blob);
+  const Result<Descriptor> put = store.PutManifest(salt_, kManifestType, manifest, Soon());
+  ASSERT_TRUE(put.ok()) << put.status().ToString();
+  for (const std::string& name : {salt_, put->digest.ToString()}) {
+    EXPECT_EQ(store.GetManifest(name, Soon()).value_or(StoredManifest()).bytes, manifest) << name;
+  }
+  EXPECT_EQ(store.GetManifest("none-" + salt_, Soon()).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(store.StatBlob(Sha256Of("none" + salt_), Soon()).status().code(), StatusCode::kNotFound);
+}
+
+TEST(OpenStoreUrl, FormsThatAreNoStore) {
+  const RealClock clock;
+  const RealFileSystem files;
+  for (const char* url :
+       {"", "http://x/y", "docker://", "docker://r.test/x:tag", "ftp://x", "relative/path", "docker://r.test/UPPER"}) {
+    EXPECT_EQ(OpenStoreUrl(url, StoreAccess::kRead, {}, files, clock).status().code(), StatusCode::kInvalidArgument)
+        << url;
+  }
+  EXPECT_EQ(OpenStoreUrl("file:///nowhere/at/all", StoreAccess::kRead, {}, files, clock).status().code(),
+            StatusCode::kNotFound);
+  EXPECT_EQ((*OpenStoreUrl("docker://r.test:5000/a/b", StoreAccess::kRead, {}, files, clock))->Describe(),
+            "docker://r.test:5000/a/b");
 }
 
 TEST_P(RegistryContract, WrongCredentialsAreRefused) {
