@@ -15,88 +15,130 @@ double Mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// Seconds per step of one scenario each. A player belongs to one thread.
+// Plays some neighbouring steps at once, one scenario at a time: seconds per step. A player belongs to one thread.
 class StepPlayer {
  public:
-  StepPlayer(const DependencyGraph& graph, const Lanes& lanes)
-      : graph_(graph), lanes_(lanes), simulator_(graph, lanes.lanes, lanes.lanes) {}
+  StepPlayer(const DependencyGraph& graph, const Lanes& lanes) : graph_(graph), lanes_(lanes) {}
+
+  // The steps to play from now on.
+  void Take(size_t first, size_t count) {
+    if (count != count_) {
+      simulator_.emplace(graph_, lanes_.lanes * count, lanes_.lanes);
+      pairs_.reset();
+    }
+    first_ = first;
+    count_ = count;
+  }
 
   double Ideal(size_t op) const { return lanes_.ideal[static_cast<size_t>(graph_.ops[op].type)]; }
 
   // `is_real(op)`: whether all lanes of the op keep their measured time.
   template <typename Predicate>
-  double ByOp(size_t step, const Predicate& is_real) {
-    simulator_.Run([&](size_t op, double* row) { FillRow(step, op, is_real(op), row); });
-    return simulator_.group_ends().front();
+  const std::vector<double>& ByOp(const Predicate& is_real) {
+    simulator_->Run([&](size_t op, double* row) { FillRow(op, is_real(op), row); });
+    return simulator_->group_ends();
   }
 
   // `is_real(stage, lane)`.
   template <typename Predicate>
-  double ByWorker(size_t step, const Predicate& is_real) {
-    simulator_.Run([&](size_t op, double* row) {
-      const double* real = lanes_.Work(step, op);
+  const std::vector<double>& ByWorker(const Predicate& is_real) {
+    simulator_->Run([&](size_t op, double* row) {
+      const double* real = lanes_.Work(first_, op);
       const double ideal = Ideal(op);
-      for (size_t lane = 0; lane < lanes_.lanes; lane++) {
-        row[lane] = is_real(graph_.ops[op].stage, lane) ? real[lane] : ideal;
+      for (size_t step = 0; step < count_; step++) {
+        for (size_t lane = 0; lane < lanes_.lanes; lane++, row++, real++) {
+          *row = is_real(graph_.ops[op].stage, lane) ? *real : ideal;
+        }
       }
     });
-    return simulator_.group_ends().front();
+    return simulator_->group_ends();
   }
 
   // Measured times, and measured launch delays where `has_delay(op, lane)`.
   template <typename Predicate>
-  double WithDelays(size_t step, const Predicate& has_delay) {
-    simulator_.Run([&](size_t op, double* row) { FillRow(step, op, true, row); },
-                   [&](size_t op, double* row) {
-                     const float* delays = lanes_.LaunchDelay(step, op);
-                     for (size_t lane = 0; lane < lanes_.lanes; lane++)
-                       row[lane] = has_delay(op, lane) ? delays[lane] : 0;
-                   });
-    return simulator_.group_ends().front();
+  const std::vector<double>& WithDelays(const Predicate& has_delay) {
+    simulator_->Run([&](size_t op, double* row) { FillRow(op, true, row); },
+                    [&](size_t op, double* row) {
+                      const float* delays = lanes_.LaunchDelay(first_, op);
+                      for (size_t step = 0; step < count_; step++) {
+                        for (size_t lane = 0; lane < lanes_.lanes; lane++, row++, delays++) {
+                          *row = has_delay(op, lane) ? *delays : 0;
+                        }
+                      }
+                    });
+    return simulator_->group_ends();
   }
 
-  // For each data-parallel rank: only it as measured. The others are all alike then, so that two lanes stand for a
-  // whole scenario and all scenarios fit into one run.
-  std::vector<double> ByDpRank(size_t step) {
+  // For each data-parallel rank: only it as measured; [step][rank]. The others are all alike then, so that two lanes
+  // stand for a whole scenario and all scenarios fit into one run.
+  const std::vector<double>& ByDpRank() {
     const size_t per_group = lanes_.lanes > 1 ? 2 : 1;
-    if (!pairs_) pairs_.emplace(graph_, lanes_.lanes * per_group, per_group);
+    if (!pairs_) pairs_.emplace(graph_, lanes_.lanes * count_ * per_group, per_group);
     pairs_->Run([&](size_t op, double* row) {
-      const double* real = lanes_.Work(step, op);
+      const double* real = lanes_.Work(first_, op);
       const double ideal = Ideal(op);
-      for (size_t lane = 0; lane < lanes_.lanes; lane++) {
-        row[lane * per_group] = real[lane];
-        if (per_group == 2) row[lane * per_group + 1] = ideal;
+      for (size_t i = 0; i < lanes_.lanes * count_; i++) {
+        row[i * per_group] = real[i];
+        if (per_group == 2) row[i * per_group + 1] = ideal;
       }
     });
     return pairs_->group_ends();
   }
 
  private:
-  void FillRow(size_t step, size_t op, bool is_real, double* row) const {
+  void FillRow(size_t op, bool is_real, double* row) const {
     if (is_real) {
-      std::copy_n(lanes_.Work(step, op), lanes_.lanes, row);
+      std::copy_n(lanes_.Work(first_, op), lanes_.lanes * count_, row);
     } else {
-      std::fill_n(row, lanes_.lanes, Ideal(op));
+      std::fill_n(row, lanes_.lanes * count_, Ideal(op));
     }
   }
 
   const DependencyGraph& graph_;
   const Lanes& lanes_;
-  Simulator simulator_;
+  size_t first_ = 0;
+  size_t count_ = 0;
+  std::optional<Simulator> simulator_;
   std::optional<Simulator> pairs_;
 };
 
-// Calls `body(player, step)` for each step on `threads` threads.
+// Steps that are played at once: as many as keep the rows of an op long enough to be worth a call, and all threads
+// busy.
+size_t StepsAtOnce(const Lanes& lanes, int threads) {
+  constexpr size_t kRow = 64;  // lanes
+  const size_t per_thread = lanes.steps.size() / static_cast<size_t>(std::max(threads, 1));
+  return std::clamp<size_t>(kRow / lanes.lanes, 1, std::max<size_t>(per_thread, 1));
+}
+
+// Calls `body(player, first, count)` for all steps, some at once, on `threads` threads.
 template <typename Body>
 void PlayEachStep(const DependencyGraph& graph, const Lanes& lanes, int threads, const Body& body) {
-  ForEachStep(lanes.steps.size(), threads, [&] {
-    return [player = std::make_unique<StepPlayer>(graph, lanes), &body](size_t step) { body(*player, step); };
+  const size_t at_once = StepsAtOnce(lanes, threads);
+  ForEachStep((lanes.steps.size() + at_once - 1) / at_once, threads, [&] {
+    return [&, at_once, player = std::make_unique<StepPlayer>(graph, lanes)](size_t batch) {
+      const size_t first = batch * at_once;
+      const size_t count = std::min(at_once, lanes.steps.size() - first);
+      player->Take(first, count);
+      body(*player, first, count);
+    };
   });
+}
+
+// T_ideal, the same for each step.
+double PlayIdeal(const DependencyGraph& graph, const Lanes& lanes) {
+  StepPlayer player(graph, lanes);
+  player.Take(0, 1);
+  return player.ByOp([](size_t) { return false; }).front();
 }
 
 struct PartTimes {
   std::vector<std::string> parts;
   std::vector<std::vector<double>> seconds;  // [step][part]
+
+  // `values` of one part, for the steps from `first` on.
+  void Set(size_t first, size_t part, const std::vector<double>& values) {
+    for (size_t i = 0; i < values.size(); i++) seconds[first + i][part] = values[i];
+  }
 };
 
 Decomposition Against(const PartTimes& times, const std::vector<double>& base) {
@@ -139,11 +181,11 @@ class Analyzer {
     result_.left_out_steps = lanes_.left_out_steps;
     result_.measured = lanes_.step_seconds;
     result_.simulated.resize(lanes_.steps.size());
-    PlayEachStep(graph_, lanes_, options_.threads, [&](StepPlayer& player, size_t step) {
-      result_.simulated[step] = player.ByOp(step, [](size_t) { return true; });
+    PlayEachStep(graph_, lanes_, options_.threads, [&](StepPlayer& player, size_t first, size_t) {
+      const std::vector<double>& seconds = player.ByOp([](size_t) { return true; });
+      std::copy(seconds.begin(), seconds.end(), result_.simulated.begin() + static_cast<std::ptrdiff_t>(first));
     });
-    StepPlayer player(graph_, lanes_);
-    result_.ideal = player.ByOp(0, [](size_t) { return false; });
+    result_.ideal = PlayIdeal(graph_, lanes_);
     result_.launch_slowdown = Mean(result_.measured) / Mean(result_.simulated);
     result_.slowdown = Mean(result_.simulated) / result_.ideal;
     if (result_.slowdown >= options_.decompose_threshold) DecomposeSlowdown();
@@ -177,14 +219,15 @@ class Analyzer {
     PartTimes by_rank = EmptyTimes(Numbers(lanes_.lanes), steps);
     PartTimes by_stage = EmptyTimes(Numbers(static_cast<size_t>(graph_.pp_size)), steps);
     PartTimes by_type = EmptyTimes(Families(family_of), steps);
-    PlayEachStep(graph_, lanes_, options_.threads, [&](StepPlayer& player, size_t step) {
-      by_rank.seconds[step] = player.ByDpRank(step);
+    PlayEachStep(graph_, lanes_, options_.threads, [&](StepPlayer& player, size_t first, size_t) {
+      const std::vector<double>& ranks = player.ByDpRank();
+      for (size_t i = 0; i < ranks.size(); i++) by_rank.seconds[first + i / lanes_.lanes][i % lanes_.lanes] = ranks[i];
       for (size_t stage = 0; stage < by_stage.parts.size(); stage++) {
-        by_stage.seconds[step][stage] =
-            player.ByOp(step, [&](size_t op) { return static_cast<size_t>(graph_.ops[op].stage) == stage; });
+        by_stage.Set(first, stage,
+                     player.ByOp([&](size_t op) { return static_cast<size_t>(graph_.ops[op].stage) == stage; }));
       }
       for (size_t family = 0; family < by_type.parts.size(); family++) {
-        by_type.seconds[step][family] = player.ByOp(step, [&](size_t op) { return family_of[op] == family; });
+        by_type.Set(first, family, player.ByOp([&](size_t op) { return family_of[op] == family; }));
       }
     });
     const std::vector<double> base(steps, result_.ideal);
@@ -211,17 +254,17 @@ class Analyzer {
     PartTimes by_rank = EmptyTimes(Numbers(has_ranks ? lanes_.lanes : 0), steps);
     PartTimes by_stage = EmptyTimes(Numbers(static_cast<size_t>(graph_.pp_size)), steps);
     PartTimes by_type = EmptyTimes(std::move(families), steps);
-    PlayEachStep(graph_, lanes_, options_.threads, [&](StepPlayer& player, size_t step) {
+    PlayEachStep(graph_, lanes_, options_.threads, [&](StepPlayer& player, size_t first, size_t) {
       for (size_t rank = 0; rank < by_rank.parts.size(); rank++) {
-        by_rank.seconds[step][rank] = player.WithDelays(step, [&](size_t, size_t lane) { return lane == rank; });
+        by_rank.Set(first, rank, player.WithDelays([&](size_t, size_t lane) { return lane == rank; }));
       }
       for (size_t stage = 0; stage < by_stage.parts.size(); stage++) {
-        by_stage.seconds[step][stage] = player.WithDelays(
-            step, [&](size_t op, size_t) { return static_cast<size_t>(graph_.ops[op].stage) == stage; });
+        by_stage.Set(first, stage, player.WithDelays([&](size_t op, size_t) {
+          return static_cast<size_t>(graph_.ops[op].stage) == stage;
+        }));
       }
       for (size_t family = 0; family < by_type.parts.size(); family++) {
-        by_type.seconds[step][family] =
-            player.WithDelays(step, [&](size_t op, size_t) { return family_of[op] == family; });
+        by_type.Set(first, family, player.WithDelays([&](size_t op, size_t) { return family_of[op] == family; }));
       }
     });
     if (has_ranks) result_.launch_by_dp_rank = Against(by_rank, result_.simulated);
@@ -289,13 +332,16 @@ Attribution ExplainWorkers(const DependencyGraph& graph, const Lanes& lanes,
   const auto chosen = [&](int16_t stage, size_t lane) { return is_chosen[lane * stages + static_cast<size_t>(stage)]; };
   const size_t steps = lanes.steps.size();
   std::vector<double> real(steps), removed(steps), added(steps);
-  PlayEachStep(graph, lanes, threads, [&](StepPlayer& player, size_t step) {
-    real[step] = player.ByOp(step, [](size_t) { return true; });
-    removed[step] = player.ByWorker(step, [&](int16_t stage, size_t lane) { return !chosen(stage, lane); });
-    added[step] = player.ByWorker(step, [&](int16_t stage, size_t lane) { return chosen(stage, lane); });
+  PlayEachStep(graph, lanes, threads, [&](StepPlayer& player, size_t first, size_t) {
+    const auto at = static_cast<std::ptrdiff_t>(first);
+    const auto keep = [at](const std::vector<double>& seconds, std::vector<double>& to) {
+      std::copy(seconds.begin(), seconds.end(), to.begin() + at);
+    };
+    keep(player.ByOp([](size_t) { return true; }), real);
+    keep(player.ByWorker([&](int16_t stage, size_t lane) { return !chosen(stage, lane); }), removed);
+    keep(player.ByWorker([&](int16_t stage, size_t lane) { return chosen(stage, lane); }), added);
   });
-  StepPlayer player(graph, lanes);
-  const double ideal = player.ByOp(0, [](size_t) { return false; });
+  const double ideal = PlayIdeal(graph, lanes);
   Attribution result{Mean(removed), Mean(added), 0, 0};
   const double lost = Mean(real) - ideal;
   if (lost != 0) {

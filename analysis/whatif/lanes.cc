@@ -150,7 +150,7 @@ class Layout {
     }
     for (const int index : unit.ops) {
       const auto op = static_cast<size_t>(index);
-      double* work = &lanes_.work[(step * lanes_.ops + op) * lanes_.lanes];
+      double* work = &lanes_.work[lanes_.CellOf(step, op)];
       const float* duration = &measured_.duration[(step * lanes_.ops + op) * lanes_.lanes];
       for (size_t lane = 0; lane < lanes_.lanes; lane++) {
         work[lane] = unit.is_group ? AtLeastZero(End(step, op, lane) - last_start[lane]) : duration[lane];
@@ -168,7 +168,7 @@ class Layout {
     }
     lanes_.step_seconds.push_back(static_cast<double>(last_end) - first_start);
     for (size_t op = 0; op < lanes_.ops; op++) {
-      float* delays = &lanes_.launch_delay[(step * lanes_.ops + op) * lanes_.lanes];
+      float* delays = &lanes_.launch_delay[lanes_.CellOf(step, op)];
       for (size_t lane = 0; lane < lanes_.lanes; lane++) {
         double ready = graph_.dependencies[op].empty() ? first_start : -std::numeric_limits<double>::infinity();
         for (const int dependency : graph_.dependencies[op]) {

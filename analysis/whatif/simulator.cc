@@ -20,7 +20,10 @@ void Simulator::StartOp(size_t op, const Fill& delay) {
   if (dependencies.empty()) std::fill_n(start, lanes_, 0.0);
   for (size_t i = 0; i < dependencies.size(); i++) {
     const double* end = &ends_[static_cast<size_t>(dependencies[i]) * lanes_];
-    if (i == 0) std::copy_n(end, lanes_, start);
+    if (i == 0) {
+      std::copy_n(end, lanes_, start);
+      continue;
+    }
     for (size_t lane = 0; lane < lanes_; lane++) start[lane] = std::max(start[lane], end[lane]);
   }
   if (!delay) return;
