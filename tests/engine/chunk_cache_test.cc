@@ -174,7 +174,9 @@ TEST_F(ChunkCacheTest, TheQuotaHoldsAndTheLongestUnusedGoes) {
     cache->Store(*layer, i, Content(made_, layer->index(), i));
     EXPECT_LE(cache->stats().used_bytes, 10 * chunk_bytes);
     clock_.Advance(seconds(1));
-    if (i >= 1) EXPECT_TRUE(cache->Load(*layer, 1).ok()) << i;  // in use all the time
+    if (i >= 1) {
+      EXPECT_TRUE(cache->Load(*layer, 1).ok()) << i;  // in use all the time
+    }
   }
   EXPECT_EQ(cache->Load(*layer, 0).status().code(), StatusCode::kNotFound);
   EXPECT_TRUE(cache->Load(*layer, 19).ok());
