@@ -211,9 +211,9 @@ TEST_P(HungCluster, AWriterCanBeEndedWithinSeconds) {
   ASSERT_NO_FATAL_FAILURE(Write(24 << 20));
   for (int node = 1; node <= 4; ++node)
     ASSERT_NO_FATAL_FAILURE(Fault("pause", fmt::format("0.0.0.{}:9866", 40 + node)));
-  // More than is taken without an acknowledgement.
+  // More than one pipeline takes without an acknowledgement; the memory budget may take it all.
   const std::string more(200 << 20, 'x');
-  EXPECT_FALSE(writer_->Write(std::as_bytes(std::span(more)), In(2s)).ok());
+  writer_->Write(std::as_bytes(std::span(more)), In(2s)).IgnoreError();
   const TimePoint start = clock_.Now();
   writer_.reset();
   EXPECT_LT(ToSeconds(clock_.Now() - start), 10);
