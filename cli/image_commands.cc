@@ -26,6 +26,7 @@ struct ImageOptions {
   std::string platform;
   std::string chunk_size = "64KiB";
   int threads = 0;
+  RegistryAccess registry;
 };
 
 int Fail(const Status& status) {
@@ -65,7 +66,7 @@ class ProgressLine {
 class Runner {
  public:
   Runner(const ImageOptions& options, OutputFormat format, const Clock& clock)
-      : options_(options), format_(format), clock_(clock) {}
+      : options_(options), format_(format), clock_(clock), places_(options.registry, clock) {}
 
   int Convert();
   int Inspect() { return Show(LayerStatusColumn::kHide); }
@@ -81,6 +82,7 @@ class Runner {
   const ImageOptions& options_;
   const OutputFormat format_;
   const Clock& clock_;
+  const ImagePlaces places_;
 };
 
 Result<blocks::ImageReport> Runner::RunConversion() {
@@ -93,8 +95,8 @@ Result<blocks::ImageReport> Runner::RunConversion() {
   conversion.options.store_limit = kStoreLimit;
   conversion.progress = &progress;
   ASSIGN_OR_RETURN(const std::unique_ptr<blocks::BlobStore> store,
-                   OpenStore(options_.store, blocks::StoreAccess::kWrite));
-  ASSIGN_OR_RETURN(const std::unique_ptr<blocks::ImageSource> source, OpenSource(options_.source));
+                   places_.OpenStore(options_.store, blocks::StoreAccess::kWrite));
+  ASSIGN_OR_RETURN(const std::unique_ptr<blocks::ImageSource> source, places_.OpenSource(options_.source));
   std::atomic<size_t> layer{0}, layers{0};
   conversion.on_layer = [&](const blocks::SourceImage& image, size_t number) {
     layers = image.layers.size();
@@ -144,8 +146,8 @@ void Runner::ReadLayer(blocks::BlobStore& store, LayerStatusColumn column, std::
 Result<ShownImage> Runner::ReadImage(LayerStatusColumn column) {
   ASSIGN_OR_RETURN(const blocks::Platform platform, PlatformOf(options_));
   ASSIGN_OR_RETURN(const std::unique_ptr<blocks::BlobStore> store,
-                   OpenStore(options_.store, blocks::StoreAccess::kRead));
-  ASSIGN_OR_RETURN(FoundImage found, FindImage(*store, options_.image, platform, Soon()));
+                   places_.OpenStore(options_.store, blocks::StoreAccess::kRead));
+  ASSIGN_OR_RETURN(FoundImage found, places_.FindImage(*store, options_.image, platform, Soon()));
   uint64_t total = 0;
   for (const blocks::BlockLayer& layer : found.image.layers) {
     total += layer.index.size_bytes;
@@ -197,7 +199,9 @@ class ImageGroup final : public ImageCommands {
               &Runner::Verify);
   }
 
-  bool is_given() const override { return group_->parsed(); }
+  bool is_given() const override {
+    return std::any_of(bodies_.begin(), bodies_.end(), [](const auto& body) { return body.first->parsed(); });
+  }
 
   int Run(OutputFormat format, const Clock& clock) override {
     Runner runner(options_, format, clock);
@@ -228,6 +232,7 @@ class ImageGroup final : public ImageCommands {
   void AddStore(CLI::App& command) {
     command.add_option("--store", options_.store, kStoreHelp)->required();
     command.add_option("--platform", options_.platform, "OS/ARCHITECTURE[/VARIANT] (this machine's unless given)");
+    AddRegistryOptions(command, &options_.registry);
   }
 
   std::string* output_;

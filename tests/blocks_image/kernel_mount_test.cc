@@ -225,15 +225,14 @@ TEST_F(KernelMount, ShowsWhatTarUnpacksOfAGivenLayer) {
   ASSERT_TRUE(Script(bench_.folder(), fmt::format("mkdir out\ntar --xattrs --xattrs-include='*' --numeric-owner "
                                                   "-xpf {} -C out",
                                                   tar)));
+  // tar gives a directory its time too early when more of it comes later in the archive.
+  const auto without_time = [](std::string line) {
+    const size_t time = line.find(" mtime=");
+    return line.find(" mode=4") == std::string::npos ? line : line.erase(time, line.find(' ', time + 1) - time);
+  };
   const std::vector<std::string> expected = TreeFacts(Path("out")), found = TreeFacts(mounted);
   ASSERT_EQ(found.size(), expected.size());
-  size_t differences = 0;
-  for (size_t i = 0; i < expected.size() && differences < 20; ++i) {
-    // Directories that the archive leaves out have the times of their unpacking there.
-    const bool is_same = found[i] == expected[i];
-    differences += is_same ? 0 : 1;
-    EXPECT_TRUE(is_same) << expected[i] << "\n" << found[i];
-  }
+  for (size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(without_time(found[i]), without_time(expected[i]));
 }
 
 }  // namespace
