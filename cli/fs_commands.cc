@@ -87,10 +87,6 @@ class Runner {
   TimePoint next_progress_{};
 };
 
-std::string Join(const std::string& folder, const std::string& name) {
-  return folder.ends_with('/') ? folder + name : folder + "/" + name;
-}
-
 Result<Place> Runner::Open(const std::string& uri) {
   ASSIGN_OR_RETURN(hdfs::Location location, hdfs::ParseLocation(uri));
   const bool is_same = opened_.fs != nullptr && opened_.location.scheme == location.scheme &&
@@ -122,7 +118,7 @@ Status Runner::ListBelow(const Place& place, const std::string& path, std::vecto
   ASSIGN_OR_RETURN(std::vector<hdfs::FileStatus> entries, hdfs::ListAll(*place.fs, path, Soon()));
   for (hdfs::FileStatus& entry : entries) {
     if (!place.fs->IsVisibleName(entry.name)) continue;
-    const std::string below = Join(path, entry.name);
+    const std::string below = JoinPath(path, entry.name);
     const bool goes_down = options_.is_recursive && entry.type == hdfs::FileStatus::Type::kDirectory;
     files.push_back({place.Show(below), std::move(entry)});
     if (goes_down) RETURN_IF_ERROR(ListBelow(place, below, files));
@@ -245,7 +241,7 @@ Status Runner::Move() {
   std::string target = to.location.path;
   Result<hdfs::FileStatus> there = to.fs->Stat(target, Soon());
   if (there.ok() && there->type == hdfs::FileStatus::Type::kDirectory) {
-    target = Join(target, from.location.path.substr(from.location.path.rfind('/') + 1));
+    target = JoinPath(target, from.location.path.substr(from.location.path.rfind('/') + 1));
   }
   const hdfs::RenameMode mode = options_.is_forced ? hdfs::RenameMode::kOverwrite : hdfs::RenameMode::kFailIfExists;
   const Status status = from.fs->Rename(from.location.path, target, mode, Soon());
@@ -278,7 +274,7 @@ Status Runner::AddUsage(hdfs::FileSystem& fs, const std::string& path, const hdf
   for (const hdfs::FileStatus& entry : entries) {
     // A folder of stripes is counted with the file that it belongs to.
     if (entry.type == hdfs::FileStatus::Type::kDirectory && !fs.IsVisibleName(entry.name)) continue;
-    RETURN_IF_ERROR(AddUsage(fs, Join(path, entry.name), entry, usage));
+    RETURN_IF_ERROR(AddUsage(fs, JoinPath(path, entry.name), entry, usage));
   }
   return Status();
 }

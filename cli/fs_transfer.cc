@@ -21,10 +21,6 @@ namespace {
 
 constexpr size_t kPieceBytes = 4 << 20;
 
-std::string Join(const std::string& folder, const std::string& name) {
-  return folder.ends_with('/') ? folder + name : folder + "/" + name;
-}
-
 std::string LastPart(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path.substr(path.rfind('/') + 1);
@@ -167,7 +163,7 @@ Status DownloadAny(const Transfer& transfer, const std::string& path, const hdfs
   ASSIGN_OR_RETURN(const std::vector<hdfs::FileStatus> entries, hdfs::ListAll(transfer.fs, path, transfer.Soon()));
   for (const hdfs::FileStatus& entry : entries) {
     if (!transfer.fs.IsVisibleName(entry.name)) continue;
-    RETURN_IF_ERROR(DownloadAny(transfer, Join(path, entry.name), entry, Join(local, entry.name)));
+    RETURN_IF_ERROR(DownloadAny(transfer, JoinPath(path, entry.name), entry, JoinPath(local, entry.name)));
   }
   return Status();
 }
@@ -219,11 +215,16 @@ Status UploadAny(const Transfer& transfer, const std::string& local, const std::
   }
   if (error) return ErrnoStatus(error.value(), local);
   std::sort(names.begin(), names.end());
-  for (const std::string& name : names) RETURN_IF_ERROR(UploadAny(transfer, Join(local, name), Join(path, name)));
+  for (const std::string& name : names)
+    RETURN_IF_ERROR(UploadAny(transfer, JoinPath(local, name), JoinPath(path, name)));
   return Status();
 }
 
 }  // namespace
+
+std::string JoinPath(const std::string& folder, const std::string& name) {
+  return folder.ends_with('/') ? folder + name : folder + "/" + name;
+}
 
 Result<TransferResult> Download(hdfs::FileSystem& fs, const std::string& path, const std::string& local,
                                 const TransferOptions& options, const Clock& clock, const ProgressSink& progress) {
@@ -232,7 +233,7 @@ Result<TransferResult> Download(hdfs::FileSystem& fs, const std::string& path, c
   ASSIGN_OR_RETURN(const hdfs::FileStatus status, fs.Stat(path, transfer.Soon()));
   std::error_code error;
   const bool goes_into = std::filesystem::is_directory(local, error);
-  RETURN_IF_ERROR(DownloadAny(transfer, path, status, goes_into ? Join(local, LastPart(path)) : local));
+  RETURN_IF_ERROR(DownloadAny(transfer, path, status, goes_into ? JoinPath(local, LastPart(path)) : local));
   return tally.result();
 }
 
@@ -243,7 +244,7 @@ Result<TransferResult> Upload(hdfs::FileSystem& fs, const std::string& local, co
   Result<hdfs::FileStatus> there = fs.Stat(path, transfer.Soon());
   if (!there.ok() && there.status().code() != StatusCode::kNotFound) return there.status();
   const bool goes_into = there.ok() && there->type == hdfs::FileStatus::Type::kDirectory;
-  RETURN_IF_ERROR(UploadAny(transfer, local, goes_into ? Join(path, LastPart(local)) : path));
+  RETURN_IF_ERROR(UploadAny(transfer, local, goes_into ? JoinPath(path, LastPart(local)) : path));
   return tally.result();
 }
 

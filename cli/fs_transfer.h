@@ -12,6 +12,9 @@
 
 namespace paceline::cli {
 
+// "folder/name".
+std::string JoinPath(const std::string& folder, const std::string& name);
+
 // Called as bytes arrive, from several threads but never at once; `total_bytes` grows while a tree is walked.
 using ProgressSink = std::function<void(uint64_t done_bytes, uint64_t total_bytes)>;
 

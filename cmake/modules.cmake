@@ -95,6 +95,7 @@ function(add_proto_module)
     list(APPEND generated ${outputs})
   endforeach()
   add_library(paceline_${P_NAME} STATIC ${generated})
+  set_target_properties(paceline_${P_NAME} PROPERTIES UNITY_BUILD OFF)  # generated sources repeat their static names
   # SYSTEM: warnings inside generated code are nobody's to fix.
   target_include_directories(paceline_${P_NAME} SYSTEM PUBLIC ${generated_dir})
   target_compile_options(paceline_${P_NAME} PRIVATE -w)

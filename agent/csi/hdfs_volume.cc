@@ -9,7 +9,6 @@
 namespace paceline::agent {
 namespace {
 
-constexpr unsigned kMountPointMode = 0750;  // covered by what is mounted there
 constexpr Duration kPoll = std::chrono::milliseconds(50);
 constexpr std::string_view kNamePrefix = "hdfs-";
 constexpr size_t kMaxReasonBytes = 600;  // events hold 1024, and others want room too

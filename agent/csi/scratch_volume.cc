@@ -10,9 +10,8 @@ namespace paceline::agent {
 namespace {
 
 constexpr char kTmpfsSource[] = "paceline-scratch";
-constexpr unsigned kFolderMode = 0777;      // any user of the pod may write, as in an emptyDir
-constexpr unsigned kMountPointMode = 0750;  // covered by what is mounted there
-constexpr unsigned kPrivateMode = 0700;     // the way to the folders, for nobody but us
+constexpr unsigned kFolderMode = 0777;   // any user of the pod may write, as in an emptyDir
+constexpr unsigned kPrivateMode = 0700;  // the way to the folders, for nobody but us
 constexpr uint64_t kSmallestTmpfsBytes = 4096;
 
 enum class Medium { kDisk, kMemory };

@@ -18,6 +18,9 @@
 
 namespace paceline::agent {
 
+// Of a folder that a mount covers.
+inline constexpr unsigned kMountPointMode = 0750;
+
 enum class MountAccess { kReadWrite, kReadOnly };
 
 struct TmpfsOptions {

@@ -13,7 +13,6 @@
 namespace paceline::hdfs {
 namespace {
 
-constexpr size_t kMaxAnswerBytes = 1 << 20;
 constexpr uint32_t kMaxChunkBytes = 16 << 20;
 
 }  // namespace

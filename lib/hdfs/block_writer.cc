@@ -13,7 +13,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr size_t kMaxAnswerBytes = 1 << 20;
 constexpr uint64_t kMaxUnackedBytes = 8 << 20;
 constexpr Duration kMaxTick = 250ms;
 constexpr uint32_t kDisk = 1;

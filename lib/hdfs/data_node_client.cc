@@ -12,7 +12,6 @@ namespace {
 // A DataNode keeps an idle connection for 4 s (dfs.datanode.socket.reuse.keepalive).
 constexpr Duration kIdleLife = std::chrono::seconds(3);
 constexpr size_t kMaxIdlePerNode = 16;
-constexpr size_t kMaxAnswerBytes = 1 << 20;
 constexpr int kMaxDoublings = 4;
 
 }  // namespace

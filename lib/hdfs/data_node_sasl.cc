@@ -12,7 +12,6 @@ namespace {
 constexpr uint32_t kMagic = 0xdeadbeef;
 constexpr uint32_t kSuccess = 0, kUnknownKey = 1;
 constexpr uint32_t kSuiteAesCtr = 2;
-constexpr size_t kMaxAnswerBytes = 1 << 20;
 constexpr uint16_t kFirstUnprivilegedPort = 1024;
 constexpr int64_t kKeySpareMs = 60'000;
 

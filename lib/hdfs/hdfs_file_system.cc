@@ -15,6 +15,7 @@
 #include "lib/hdfs/hdfs_reader.h"
 #include "lib/hdfs/parallel_writer.h"
 #include "lib/hdfs/part_names.h"
+#include "lib/hdfs/path_text.h"
 #include "lib/hdfs/pipeline_repair.h"
 #include "lib/hdfs/posix_error.h"
 #include "lib/hdfs/replica_length.h"
@@ -30,11 +31,6 @@ using namespace std::chrono_literals;
 constexpr Duration kDefaultsLife = 1h;
 constexpr Duration kFirstPoll = 10ms, kLongestPoll = 500ms;
 constexpr uint64_t kWholeFile = INT64_MAX;
-
-std::string NameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-std::string Sibling(const std::string& path, const std::string& name) {
-  return path.substr(0, path.rfind('/') + 1) + name;
-}
 
 std::string MakeClientName(const Clock& clock) {
   char host[256] = "unknown";
@@ -167,7 +163,7 @@ class HdfsFileSystem final : public FileSystem {
         .block_size_bytes = options.block_size_bytes != 0 ? options.block_size_bytes
                                                           : block_size_.value_or(context->defaults.block_size_bytes)};
     const WriterId id = MakeWriterId(clock_);
-    Result<OpenFile> file = namenode_.Create(Sibling(path, TemporaryName(NameOf(path), id)), settings, deadline);
+    Result<OpenFile> file = namenode_.Create(SiblingOf(path, TemporaryName(NameOf(path), id)), settings, deadline);
     if (!file.ok()) return file.status().Annotate("create " + path);
     if (file->is_encrypted) {
       namenode_.Delete(file->path, RemoveMode::kFileOrEmptyDirectory, deadline).status().IgnoreError();

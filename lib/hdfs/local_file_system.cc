@@ -18,6 +18,7 @@
 
 #include "lib/base/unique_fd.h"
 #include "lib/hdfs/part_names.h"
+#include "lib/hdfs/path_text.h"
 #include "lib/hdfs/posix_error.h"
 
 namespace paceline::hdfs {
@@ -74,9 +75,6 @@ std::string GroupName(gid_t id) {
   if (getgrgid_r(id, &entry, text, sizeof text, &found) == 0 && found != nullptr) return found->gr_name;
   return std::to_string(id);
 }
-
-std::string NameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 
 FileStatus ToStatus(const std::string& path, const struct stat& st) {
   FileStatus status;

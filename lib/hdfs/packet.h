@@ -21,6 +21,7 @@ inline constexpr uint32_t kDtSuccess = 0, kDtError = 1, kDtChecksumError = 2, kD
 
 inline constexpr int64_t kHeartbeatSeqno = -1;
 inline constexpr size_t kMaxPacketBytes = 16 << 20;
+inline constexpr size_t kMaxAnswerBytes = 1 << 20;  // of a DataNode, to an operation
 
 struct PacketHead {
   uint64_t offset = 0;  // in the block

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/hdfs/path_text.h"
 #include "lib/hdfs/write_plan.h"
 
 namespace paceline::hdfs {
@@ -17,11 +18,6 @@ constexpr Duration kSegmentLimit = 300s;
 // How long to wait for memory before the segment that is being filled is sent as it is.
 constexpr Duration kMemoryPatience = 200ms;
 constexpr uint64_t kMemoryStep = 1 << 20;
-
-std::string Sibling(const std::string& path, const std::string& name) {
-  return path.substr(0, path.rfind('/') + 1) + name;
-}
-std::string NameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
 
@@ -86,7 +82,7 @@ Status ParallelWriter::Dispatch(BlockWriter::Durability durability, Deadline dea
   segment->data.swap(filling_);
   segment->path = file_.path;
   if (segment->number > 0) {
-    segment->path = Sibling(target_.path, PartFileName(NameOf(target_.path), target_.id, segment->number));
+    segment->path = SiblingOf(target_.path, PartFileName(NameOf(target_.path), target_.id, segment->number));
     parts_.push_back(segment->path);
   }
   Segment* running = segment.get();

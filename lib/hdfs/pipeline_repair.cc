@@ -14,7 +14,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kMaxReplacements = 3;
-constexpr size_t kMaxAnswerBytes = 1 << 20;
 // A copy of a whole block from one DataNode to another.
 constexpr Duration kTransferLimit = 60s;
 constexpr Duration kConnectLimit = 2500ms;

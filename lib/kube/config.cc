@@ -4,10 +4,9 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "lib/base/base64.h"
+#include "lib/kube/config_file.h"
 
 namespace paceline::kube {
 namespace {
@@ -20,14 +19,6 @@ std::string Environment(const LoadOptions& options, const char* name) {
   if (options.getenv) return options.getenv(name);
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : std::string(value);
-}
-
-Result<std::string> ReadWholeFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return ErrnoStatus(errno, path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return std::move(text).str();
 }
 
 // One kubeconfig and where it lies, since its relative paths are relative to it.
@@ -161,7 +152,7 @@ Result<KubeConfig> Merge(const std::vector<ConfigFile>& files, const LoadOptions
 
 // yaml-cpp reports by exceptions; they end here.
 Result<ConfigFile> ParseFile(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
+  ASSIGN_OR_RETURN(const std::string text, ReadConfigFile(path));
   try {
     ConfigFile file{path, YAML::Load(text)};
     if (!file.root.IsMap() && !file.root.IsNull()) return InvalidArgumentError(path + ": not a kubeconfig");
@@ -228,7 +219,7 @@ Result<KubeConfig> LoadInClusterConfig(const LoadOptions& options) {
     return NotFoundError(config.token_file + " is missing: is automountServiceAccountToken off?");
   }
   // The namespace file is optional: projected volumes may leave it out.
-  const std::string ns = ReadWholeFile((folder / "namespace").string()).value_or("");
+  const std::string ns = ReadConfigFile((folder / "namespace").string()).value_or("");
   if (const size_t end = ns.find_last_not_of(" \n"); end != std::string::npos) config.ns = ns.substr(0, end + 1);
   return config;
 }

@@ -3,13 +3,12 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "lib/base/base64.h"
 #include "lib/base/mutex.h"
 #include "lib/kube/config_exec.h"
+#include "lib/kube/config_file.h"
 
 namespace paceline::kube {
 namespace {
@@ -21,16 +20,8 @@ constexpr minutes kTokenFileAge{1};   // kubelet rewrites a token at 80 % of its
 constexpr seconds kExpiryLeeway{30};  // a credential is not used in its last seconds
 constexpr minutes kPluginTimeout{1};
 
-Result<std::string> ReadWholeFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return ErrnoStatus(errno, path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return std::move(text).str();
-}
-
 Result<std::string> ReadPem(const PemSource& source) {
-  return source.path.empty() ? Result<std::string>(source.data) : ReadWholeFile(source.path);
+  return source.path.empty() ? Result<std::string>(source.data) : ReadConfigFile(source.path);
 }
 
 // Token and certificate that a plugin has given, and until when they may be used.
@@ -129,7 +120,7 @@ class CredentialsImpl final : public Credentials {
       MutexLock lock(mutex_);
       if (!was_rejected && !token_.empty() && now - token_read_ < kTokenFileAge) return token_;
     }
-    Result<std::string> text = ReadWholeFile(config_.token_file);
+    Result<std::string> text = ReadConfigFile(config_.token_file);
     MutexLock lock(mutex_);
     if (!text.ok()) {
       // Between two reads of a healthy file a failure is a moment's; the old token most likely still works.

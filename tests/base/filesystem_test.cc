@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using Operation = MemoryFileSystem::Operation;
 
-constexpr size_t kLimit = 1 << 20;
+constexpr size_t kMaxBytes = 1 << 20;
 
 class MemoryFiles : public testing::Test {
  protected:
@@ -27,17 +27,17 @@ class MemoryFiles : public testing::Test {
 TEST_F(MemoryFiles, FailsOnDemandAndThenWorksAgain) {
   files_.AddFile("/etc/app/config", "x");
   files_.FailNext(Operation::kRead, "/etc", EIO, 2);
-  EXPECT_EQ(files_.ReadFile("/etc/app/config", kLimit).status().code(), StatusCode::kInternal);
+  EXPECT_EQ(files_.ReadFile("/etc/app/config", kMaxBytes).status().code(), StatusCode::kInternal);
   EXPECT_TRUE(files_.Stat("/etc/app/config").ok());
-  EXPECT_FALSE(files_.ReadFile("/etc/app/config", kLimit).ok());
-  EXPECT_EQ(*files_.ReadFile("/etc/app/config", kLimit), "x");
+  EXPECT_FALSE(files_.ReadFile("/etc/app/config", kMaxBytes).ok());
+  EXPECT_EQ(*files_.ReadFile("/etc/app/config", kMaxBytes), "x");
 }
 
 TEST_F(MemoryFiles, AFullDiskKeepsTheOldContents) {
   ASSERT_TRUE(files_.WriteFileAtomically("/state", "0123456789").ok());
   files_.SetCapacity(19);
   EXPECT_EQ(files_.WriteFileAtomically("/state", "abcdefghij").code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(*files_.ReadFile("/state", kLimit), "0123456789");
+  EXPECT_EQ(*files_.ReadFile("/state", kMaxBytes), "0123456789");
   EXPECT_TRUE(files_.WriteFileAtomically("/state", "short").ok());
 }
 
@@ -45,7 +45,7 @@ TEST_F(MemoryFiles, AFailedSyncKeepsTheOldContents) {
   files_.AddFile("/state", "old");
   files_.FailNext(Operation::kSync, "/state", EIO);
   EXPECT_FALSE(files_.WriteFileAtomically("/state", "new").ok());
-  EXPECT_EQ(*files_.ReadFile("/state", kLimit), "old");
+  EXPECT_EQ(*files_.ReadFile("/state", kMaxBytes), "old");
 }
 
 TEST_F(MemoryFiles, APowerCutUndoesWhatWasNotSynced) {
@@ -58,14 +58,14 @@ TEST_F(MemoryFiles, APowerCutUndoesWhatWasNotSynced) {
   ASSERT_TRUE(files_.Rename("/d/renamed", "/d/other").ok());
   files_.LosePower();
   EXPECT_THAT(*files_.List("/d"), ElementsAre("kept", "new", "removed", "renamed"));
-  EXPECT_EQ(*files_.ReadFile("/d/kept", kLimit), "changed");
+  EXPECT_EQ(*files_.ReadFile("/d/kept", kMaxBytes), "changed");
 
   ASSERT_TRUE(files_.Remove("/d/removed").ok());
   ASSERT_TRUE(files_.Rename("/d/renamed", "/d/other").ok());
   ASSERT_TRUE(files_.WriteFileAtomically("/d/kept", "again").ok());  // syncs the directory, and with it the rest
   files_.LosePower();
   EXPECT_THAT(*files_.List("/d"), ElementsAre("kept", "new", "other"));
-  EXPECT_EQ(*files_.ReadFile("/d/other", kLimit), "3");
+  EXPECT_EQ(*files_.ReadFile("/d/other", kMaxBytes), "3");
 }
 
 TEST_F(MemoryFiles, TimesAreThoseOfTheClock) {
@@ -75,7 +75,7 @@ TEST_F(MemoryFiles, TimesAreThoseOfTheClock) {
 
 TEST(RealFileSystem, ReadsFilesThatSayTheyAreEmpty) {
   const RealFileSystem files;
-  const Result<std::string> status = files.ReadFile("/proc/self/status", kLimit);
+  const Result<std::string> status = files.ReadFile("/proc/self/status", kMaxBytes);
   ASSERT_TRUE(status.ok());
   EXPECT_NE(status->find("Name:"), std::string::npos);
   EXPECT_EQ(files.Stat("/proc/self/status")->size_bytes, 0u);
