@@ -41,6 +41,10 @@ endif()
 # gcc 12 reports false -Wrestrict and -Wmaybe-uninitialized inside libstdc++ at -O2.
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   add_compile_options(-Wno-restrict -Wno-maybe-uninitialized)
+  # In joined sources (see CMakePresets.json) it takes the included source files for headers.
+  if(CMAKE_UNITY_BUILD)
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  endif()
 endif()
 
 if(PACELINE_SANITIZER STREQUAL "address")

@@ -62,10 +62,8 @@ PodWebhook::PodWebhook(const PodWebhookOptions& options, const JobCatalog& catal
                        const kube::Store<kube::NodeView>& nodes, const NodeReports& reports, kube::Reader& server,
                        const Clock& clock)
     : options_(options),
-      catalog_(catalog),
       nodes_(nodes),
       reports_(reports),
-      clock_(clock),
       lookup_(MakeLookup(catalog, server, options.owner_lookup_timeout, clock)) {}
 
 std::optional<PodWebhook::Found> PodWebhook::Identify(const kube::AdmissionRequest& request, Deadline deadline) const {

@@ -39,10 +39,8 @@ class PodWebhook {
   std::optional<Found> Identify(const kube::AdmissionRequest& request, Deadline deadline) const;
 
   const PodWebhookOptions options_;
-  const JobCatalog& catalog_;
   const kube::Store<kube::NodeView>& nodes_;
   const NodeReports& reports_;
-  const Clock& clock_;
   const kube::OwnerLookup lookup_;
 };
 
