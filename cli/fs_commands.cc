@@ -289,7 +289,7 @@ Status Runner::DiskUsage() {
     if (!options_.sums_up && status.type == hdfs::FileStatus::Type::kDirectory) {
       ASSIGN_OR_RETURN(const std::vector<hdfs::FileStatus> entries, hdfs::ListAll(*place.fs, path, Soon()));
       roots.clear();
-      for (const hdfs::FileStatus& entry : entries) roots.emplace_back(Join(path, entry.name), entry);
+      for (const hdfs::FileStatus& entry : entries) roots.emplace_back(JoinPath(path, entry.name), entry);
     }
     for (const auto& [root, root_status] : roots) {
       Usage usage{.path = place.Show(root)};

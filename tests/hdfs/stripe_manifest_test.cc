@@ -12,10 +12,10 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr uint64_t kUnit = kMinStripeUnit;
+constexpr uint64_t kUnitBytes = kMinStripeUnit;
 
 StripeSet Set(uint32_t files, uint64_t length, const std::string& folder = ".f.pl-s") {
-  return {.files = files, .unit_bytes = kUnit, .length_bytes = length, .folder = folder};
+  return {.files = files, .unit_bytes = kUnitBytes, .length_bytes = length, .folder = folder};
 }
 
 TEST(StripeManifest, ComesBackAsItWasAndHasItsOddLength) {
@@ -88,22 +88,23 @@ TEST(PlanStripes, DealsUnitsRound) {
       std::tuple<uint32_t, uint64_t, uint64_t, uint64_t>;  // stripe, offset and length in it, offset in the set
   const auto plan = [](uint64_t offset, uint64_t length) {
     std::vector<Piece> pieces;
-    for (const StripePiece& piece : PlanStripes(Set(3, 10 * kUnit), {offset, length})) {
+    for (const StripePiece& piece : PlanStripes(Set(3, 10 * kUnitBytes), {offset, length})) {
       pieces.emplace_back(piece.stripe, piece.in_stripe.offset, piece.in_stripe.length, piece.in_set);
     }
     return pieces;
   };
-  EXPECT_THAT(plan(kUnit - 1, 2 * kUnit), ElementsAre(Piece{0, kUnit - 1, 1, kUnit - 1}, Piece{1, 0, kUnit, kUnit},
-                                                      Piece{2, 0, kUnit - 1, 2 * kUnit}));
-  EXPECT_THAT(plan(4 * kUnit + 5, 7), ElementsAre(Piece{1, kUnit + 5, 7, 4 * kUnit + 5}));
+  EXPECT_THAT(plan(kUnitBytes - 1, 2 * kUnitBytes),
+              ElementsAre(Piece{0, kUnitBytes - 1, 1, kUnitBytes - 1}, Piece{1, 0, kUnitBytes, kUnitBytes},
+                          Piece{2, 0, kUnitBytes - 1, 2 * kUnitBytes}));
+  EXPECT_THAT(plan(4 * kUnitBytes + 5, 7), ElementsAre(Piece{1, kUnitBytes + 5, 7, 4 * kUnitBytes + 5}));
   EXPECT_TRUE(plan(0, 0).empty());
 }
 
 TEST(SpanStripes, CoversExactlyWhatThePiecesCover) {
   for (const uint32_t files : {1u, 2u, 5u}) {
-    for (const uint64_t offset : {uint64_t{0}, kUnit - 1, kUnit, 3 * kUnit + 17}) {
-      for (const uint64_t length : {uint64_t{0}, uint64_t{1}, kUnit, 2 * kUnit + 3, 11 * kUnit - 1}) {
-        const StripeSet set = Set(files, 100 * kUnit);
+    for (const uint64_t offset : {uint64_t{0}, kUnitBytes - 1, kUnitBytes, 3 * kUnitBytes + 17}) {
+      for (const uint64_t length : {uint64_t{0}, uint64_t{1}, kUnitBytes, 2 * kUnitBytes + 3, 11 * kUnitBytes - 1}) {
+        const StripeSet set = Set(files, 100 * kUnitBytes);
         std::vector<uint64_t> sums(files), firsts(files, UINT64_MAX);
         for (const StripePiece& piece : PlanStripes(set, {offset, length})) {
           sums[piece.stripe] += piece.in_stripe.length;
