@@ -398,7 +398,7 @@ class LocalFileSystem final : public FileSystem {
   // With the lock that says that its writer lives.
   Result<UniqueFd> CreateHidden(const std::string& path, std::string* hidden) const {
     while (true) {
-      *hidden = ParentOf(path) + TemporaryName(NameOf(path), MakeWriterId(clock_));
+      *hidden = SiblingOf(path, TemporaryName(NameOf(path), MakeWriterId(clock_)));
       UniqueFd fd(::open(hidden->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
       if (!fd.is_valid()) return CallError(errno, "create", path);
       struct stat st;
