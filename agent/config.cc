@@ -25,6 +25,7 @@ Status Check(const AgentConfig& config) {
   RETURN_IF_ERROR(CheckFolder("stateDir", config.state_dir));
   RETURN_IF_ERROR(CheckFolder("holder.socket", config.holder_socket));
   if (!config.hdfs_file_root.empty()) RETURN_IF_ERROR(CheckFolder("hdfs.fileRoot", config.hdfs_file_root));
+  if (!config.trace_folder.empty()) RETURN_IF_ERROR(CheckFolder("trace.folder", config.trace_folder));
   if (!config.host_root.empty()) RETURN_IF_ERROR(CheckFolder("hostRoot", config.host_root));
   return Status();
 }
@@ -58,12 +59,26 @@ void AddHdfsFields(ConfigSpec& spec, AgentConfig* config) {
       "may, since such a volume shows the node's files to whoever may create pods.");
 }
 
+void AddTraceFields(ConfigSpec& spec, AgentConfig* config) {
+  spec.Add("trace.plugin", &config->trace_plugin,
+           "The NCCL profiler plugin that trace volumes bring to training processes.");
+  spec.Add("trace.volumeSize", &config->trace_volume_size,
+           "Largest size of a trace volume that says none; about 20 MiB are used for each process.")
+      .Positive();
+  spec.Add("trace.folder", &config->trace_folder,
+           "Folder with the trace rings of training processes outside Kubernetes. Empty: none.");
+  spec.Add("advertiseAddress", &config->advertise_address,
+           "Address of this agent, where the operator asks for traces at metricsPort. Empty: it cannot.")
+      .Env("POD_IP");
+}
+
 void AddOtherFields(ConfigSpec& spec, AgentConfig* config) {
   spec.Add("facts.hostRoot", &config->host_root, "Where the host's root is mounted, for facts about the node.");
   spec.Add("facts.containerdSocket", &config->containerd_socket, "Socket of containerd. Empty: do not ask it.");
   spec.Add("facts.nvmlLibrary", &config->nvml_library, "NVIDIA's management library, opened if it is there.");
   spec.Add("facts.period", &config->facts_period, "How often the node is looked at anew.").Positive();
-  spec.Add("metricsAddress", &config->metrics_address, "Address for /metrics, /healthz, /readyz and /v1/node.");
+  spec.Add("metricsAddress", &config->metrics_address,
+           "Address for /metrics, /healthz, /readyz, /v1/node and /v1/traces.");
   spec.Add("metricsPort", &config->metrics_port, "Its port; 0 picks a free one.").Range(0, 65535);
   spec.Add("heartbeat", &config->heartbeat, "How often an unchanged status is written again.").Positive();
   spec.Add("stagePeriod", &config->stage_period, "How often the stage files of pods are read.").Positive();
@@ -79,6 +94,7 @@ ConfigSpec DescribeAgentConfig(AgentConfig* config) {
   ConfigSpec spec("paceline-agent", "Node agent of Paceline: CSI volumes, node facts and the node's plan.");
   AddNodeFields(spec, config);
   AddHdfsFields(spec, config);
+  AddTraceFields(spec, config);
   AddOtherFields(spec, config);
   spec.AddCheck([config] { return Check(*config); });
   return spec;

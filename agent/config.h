@@ -24,6 +24,10 @@ struct AgentConfig {
   Duration hdfs_mount_limit = std::chrono::seconds(60);
   std::string hdfs_file_root;
   std::string registration_socket;
+  std::string trace_plugin = "/usr/lib/paceline/libnccl-profiler-paceline.so";
+  ByteSize trace_volume_size{256ULL << 20};
+  std::string trace_folder;
+  std::string advertise_address;
   std::string host_root;
   std::string containerd_socket = "/run/containerd/containerd.sock";
   std::string nvml_library = "libnvidia-ml.so.1";

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <memory>
 #include <thread>
 
@@ -10,6 +11,8 @@
 #include "agent/plan/plan_reconciler.h"
 #include "agent/plan/plan_store.h"
 #include "agent/state_lock.h"
+#include "agent/trace/collector.h"
+#include "agent/trace_api.h"
 #include "agent/volume_service.h"
 #include "lib/base/filesystem.h"
 #include "lib/base/metrics.h"
@@ -88,7 +91,9 @@ class Agent {
                                      config_, [this] { Poke(); }, clock_, log_, *metrics_));
       AddVolumeMetrics(*metrics_, [this] { return volumes_->Volumes(); });
     }
+    MakeCollector();
     RETURN_IF_ERROR(StartHttp());
+    port_.store(http_->port());
     log_.Info("agent started", {{"node", config_.node_name}, {"port", http_->port()}});
     Work(stop);
     // kubelet first: its calls are the ones that somebody waits for.
@@ -130,12 +135,26 @@ class Agent {
     return Status();
   }
 
+  void MakeCollector() {
+    CollectorOptions options;
+    options.node = config_.node_name;
+    options.folders = [this] {
+      std::vector<TraceFolder> folders;
+      if (volumes_ != nullptr) folders = volumes_->TraceFolders();
+      if (!config_.trace_folder.empty()) folders.push_back({config_.trace_folder, "", ""});
+      return folders;
+    };
+    options.on_news = [this] { Poke(); };
+    collector_ = std::make_unique<Collector>(std::move(options), files_, clock_, *metrics_);
+  }
+
   Status StartHttp() {
     net::ServerOptions options;
     options.address = config_.metrics_address;
     options.port = static_cast<uint16_t>(config_.metrics_port);
     auto routes = NodeRoutes(
         *metrics_, [this] { return View(); }, [this] { return WhyNotReady(); });
+    routes.merge(TraceRoutes(*collector_));
     ASSIGN_OR_RETURN(http_, net::HttpServer::Start(options, std::move(routes), nullptr, clock_, log_));
     return Status();
   }
@@ -144,6 +163,8 @@ class Agent {
     if (cluster_.cache != nullptr) cluster_.cache->Start();
     std::jthread facts([this](std::stop_token end) { facts_.Run(std::move(end), [this] { Poke(); }); });
     std::stop_callback stop_facts(stop, [&facts] { facts.request_stop(); });
+    std::jthread traces([this](std::stop_token end) { collector_->Run(std::move(end)); });
+    std::stop_callback stop_traces(stop, [&traces] { traces.request_stop(); });
     // Waits for the API server as long as it takes; volumes are served meanwhile.
     if (cluster_.cache != nullptr && !cluster_.cache->WaitForSync(Deadline::Infinite(), stop).ok()) return;
     Poke();
@@ -160,6 +181,13 @@ class Agent {
     if (volumes_ != nullptr) {
       state.pods = volumes_->Pods();
       state.driver = volumes_->driver();
+    }
+    state.traces = collector_->States();
+    state.traced_stages = collector_->Stages();
+    if (const uint16_t port = port_.load(); port != 0 && !config_.advertise_address.empty()) {
+      const bool is_ipv6 = config_.advertise_address.find(':') != std::string::npos;
+      state.address = is_ipv6 ? fmt::format("[{}]:{}", config_.advertise_address, port)
+                              : fmt::format("{}:{}", config_.advertise_address, port);
     }
     return state;
   }
@@ -195,7 +223,9 @@ class Agent {
   std::unique_ptr<PlanReconciler> reconciler_;
   std::unique_ptr<kube::Controller> controller_;
   std::unique_ptr<VolumeService> volumes_;
+  std::unique_ptr<Collector> collector_;
   std::unique_ptr<net::HttpServer> http_;
+  std::atomic<uint16_t> port_{0};  // told to the operator
 };
 
 }  // namespace

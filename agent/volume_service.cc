@@ -5,6 +5,7 @@
 #include "agent/csi/hdfs_volume.h"
 #include "agent/csi/holder_client.h"
 #include "agent/csi/scratch_volume.h"
+#include "agent/csi/trace_volume.h"
 #include "agent/csi/volume_host.h"
 #include "lib/api/node_plan.h"
 #include "lib/base/version.h"
@@ -29,7 +30,7 @@ class VolumeServiceImpl final : public VolumeService {
         publisher_({.kubelet_dir = config.kubelet_dir,
                     .state_dir = config.state_dir,
                     .before_removal = [this](const VolumeRecord& record) { LookLast(record); }},
-                   *host_, MakeTypes(config, *host_, clock, log), clock) {}
+                   *host_, MakeTypes(config, files_, *host_, clock, log), clock) {}
 
   ~VolumeServiceImpl() override { VolumeServiceImpl::Shutdown(Duration::zero()); }
 
@@ -53,6 +54,15 @@ class VolumeServiceImpl final : public VolumeService {
   std::vector<VolumeRecord> Volumes() const override { return publisher_.Volumes(); }
   std::vector<VolumeRecord> EndedVolumes() const override { return publisher_.EndedVolumes(); }
   std::vector<PodReport> Pods() const override { return pods_.Reports(); }
+  std::vector<TraceFolder> TraceFolders() const override {
+    std::vector<TraceFolder> folders;
+    for (const VolumeRecord& record : publisher_.Volumes()) {
+      if (record.spec.type == kTraceVolumeType && record.phase == VolumePhase::kPublished) {
+        folders.push_back({record.spec.target.path, record.spec.pod.ns, record.spec.pod.uid});
+      }
+    }
+    return folders;
+  }
 
   void Shutdown(Duration grace) override {
     thread_.request_stop();
@@ -61,10 +71,11 @@ class VolumeServiceImpl final : public VolumeService {
   }
 
  private:
-  static std::vector<std::unique_ptr<VolumeType>> MakeTypes(const AgentConfig& config, VolumeHost& host,
-                                                            const Clock& clock, Logger& log) {
+  static std::vector<std::unique_ptr<VolumeType>> MakeTypes(const AgentConfig& config, const FileSystem& files,
+                                                            VolumeHost& host, const Clock& clock, Logger& log) {
     std::vector<std::unique_ptr<VolumeType>> types;
     types.push_back(NewScratchVolume(config.state_dir, host));
+    types.push_back(NewTraceVolume({.plugin = config.trace_plugin, .size = config.trace_volume_size}, files, host));
     types.push_back(
         NewHdfsVolume({.rules = {.memory_limit = config.hdfs_memory_limit, .file_root = config.hdfs_file_root},
                        .mount_limit = config.hdfs_mount_limit},
@@ -103,6 +114,7 @@ class VolumeServiceImpl final : public VolumeService {
   const std::function<void()> on_news_;
   const Clock& clock_;
   Logger& log_;
+  const RealFileSystem files_;
   const std::unique_ptr<VolumeHost> host_;
   PodReports pods_;
   VolumePublisher publisher_;

@@ -11,6 +11,7 @@
 #include "agent/csi/pod_reports.h"
 #include "agent/csi/volume_publisher.h"
 #include "agent/plan/node_status.h"
+#include "agent/trace/collector.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/metrics.h"
@@ -30,6 +31,8 @@ class VolumeService {
   virtual std::vector<VolumeRecord> Volumes() const = 0;
   virtual std::vector<VolumeRecord> EndedVolumes() const = 0;
   virtual std::vector<PodReport> Pods() const = 0;
+  // Where the pods of traced jobs write their rings.
+  virtual std::vector<TraceFolder> TraceFolders() const = 0;
 
   // Lets running calls end for at most `grace`, then closes the sockets and ends the thread. Blocks.
   virtual void Shutdown(Duration grace) = 0;

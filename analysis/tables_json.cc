@@ -83,6 +83,7 @@ class Reader {
     return value;
   }
   Duration Length(const char* key) { return Duration(std::max<int64_t>(Int(key), 0)); }
+  double Rate(const char* key) { return std::max(Take(JsonDoubleOr(json_, key, 0)), 0.0); }
   double Share(const char* key) { return std::clamp(Take(JsonDoubleOr(json_, key, 0)), 0.0, 1.0); }
 
   // Calls `read` for each element, with a reader of it.
@@ -176,6 +177,7 @@ Json WriteProcess(const ProcessView& process) {
                {"hasSteps", process.has_steps},
                {"drops", Unsigned(process.drops)}};
   if (process.ended_for) json["endedFor"] = process.ended_for->count();
+  if (process.io_bytes_per_second) json["ioBytesPerSecond"] = *process.io_bytes_per_second;
   if (process.proxy_thread) {
     json["proxyThread"] = {{"running", process.proxy_thread->running},
                            {"waiting", process.proxy_thread->waiting},
@@ -256,6 +258,7 @@ ProcessView ReadProcess(Reader& reader) {
   process.abi = static_cast<uint32_t>(reader.Small("abi", 0));
   process.has_steps = reader.Bool("hasSteps", true);
   process.drops = reader.Unsigned("drops");
+  if (reader.Find("ioBytesPerSecond") != nullptr) process.io_bytes_per_second = reader.Rate("ioBytesPerSecond");
   if (const Json* thread = reader.Find("proxyThread")) {
     Reader shares(*thread, "proxyThread");
     process.proxy_thread = {shares.Share("running"), shares.Share("waiting"), shares.Share("throttled")};

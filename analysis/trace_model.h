@@ -81,6 +81,7 @@ struct ProcessView {
   bool has_steps = true;  // false: step events were switched off
   uint64_t drops = 0;
   std::optional<ProxyThreadView> proxy_thread;
+  std::optional<double> io_bytes_per_second;  // that it reads and writes by system calls
   std::vector<CommView> comms;
   std::vector<CallView> calls;
   std::vector<ProxyView> proxies;

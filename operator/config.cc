@@ -43,6 +43,12 @@ void AddControllers(ConfigSpec& spec, OperatorConfig& config) {
       .Range(1, 1000);
 }
 
+void AddIncidents(ConfigSpec& spec, OperatorConfig& config) {
+  spec.Add("incidents.hostPause", &config.incident_host_pause,
+           "A rank whose process runs may keep the others waiting for so long before that is an incident: an "
+           "evaluation, a checkpoint. One that reads or writes more than 1 MiB/s may for as long as it does.");
+}
+
 void AddServers(ConfigSpec& spec, OperatorConfig& config) {
   spec.Add("metrics.address", &config.metrics_address, "Address of /metrics, /healthz and /readyz.");
   spec.Add("metrics.port", &config.metrics_port, "Port of /metrics, /healthz and /readyz; 0 picks a free one.")
@@ -74,6 +80,7 @@ ConfigSpec OperatorConfigSpec(OperatorConfig& config) {
   AddCluster(spec, config);
   AddLeaderElection(spec, config);
   AddControllers(spec, config);
+  AddIncidents(spec, config);
   AddServers(spec, config);
   spec.Add("log.level", &config.log_level, "Least level that is logged.");
   spec.Add("log.format", &config.log_format, "text for people, json for collectors.");

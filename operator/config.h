@@ -32,6 +32,8 @@ struct OperatorConfig {
   Duration agent_silence_limit = std::chrono::minutes(11);
   int64_t run_history_limit = 5;  // of foreign jobs
 
+  Duration incident_host_pause = std::chrono::seconds(30);
+
   std::string metrics_address = "0.0.0.0";
   int metrics_port = 8080;
 

@@ -14,6 +14,7 @@
 #include "lib/kube/webhook.h"
 #include "lib/kube/webhook_certificates.h"
 #include "lib/net/http_server.h"
+#include "operator/incident/reconciler.h"
 #include "operator/node_plan/reconciler.h"
 #include "operator/training_job/reconciler.h"
 #include "operator/training_run/reconciler.h"
@@ -59,18 +60,23 @@ class Controllers {
                        watches.reports(), watches.observed(), env.client, events, env.clock},
                       {.history_limit = config.run_history_limit, .agent_silence_limit = config.agent_silence_limit}),
         node_plan_({watches.nodes(), watches.pods(), watches.runs(), watches.plans(), watches.catalog(), env.client}),
+        traces_(NewAgentTraceSource(env.clock)),
+        incident_({watches.reports(), watches.runs(), watches.pods(), watches.incidents(), *traces_, env.client, events,
+                   env.clock, env.log, env.metrics},
+                  {.judge = {.host_pause = config.incident_host_pause}}),
         training_jobs_({"trainingjob", config.workers}, training_job_, env.clock, env.log, env.metrics),
         training_runs_({"trainingrun", config.workers}, training_run_, env.clock, env.log, env.metrics),
-        node_plans_({"nodeplan", config.workers}, node_plan_, env.clock, env.log, env.metrics) {}
+        node_plans_({"nodeplan", config.workers}, node_plan_, env.clock, env.log, env.metrics),
+        incidents_({"incident", config.workers}, incident_, env.clock, env.log, env.metrics) {}
 
-  Queues queues() { return {training_jobs_.queue(), training_runs_.queue(), node_plans_.queue()}; }
+  Queues queues() { return {training_jobs_.queue(), training_runs_.queue(), node_plans_.queue(), incidents_.queue()}; }
 
   // Start is called by the elector's thread and may fall together with the end of the program, or after it: then
   // nothing starts.
   void Start() EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (is_stopped_) return;
-    for (kube::Controller* controller : {&training_jobs_, &training_runs_, &node_plans_}) {
+    for (kube::Controller* controller : {&training_jobs_, &training_runs_, &node_plans_, &incidents_}) {
       threads_.emplace_back([controller](std::stop_token stop) { controller->Run(std::move(stop)); });
     }
   }
@@ -88,7 +94,9 @@ class Controllers {
   TrainingJobReconciler training_job_;
   TrainingRunReconciler training_run_;
   NodePlanReconciler node_plan_;
-  kube::Controller training_jobs_, training_runs_, node_plans_;
+  const std::unique_ptr<TraceSource> traces_;
+  IncidentReconciler incident_;
+  kube::Controller training_jobs_, training_runs_, node_plans_, incidents_;
   Mutex mutex_;
   std::vector<std::jthread> threads_ GUARDED_BY(mutex_);
   bool is_stopped_ GUARDED_BY(mutex_) = false;

@@ -17,11 +17,13 @@ inline kube::Resource ResourceOf(const api::KindInfo& kind) {
 inline const kube::Resource kTrainingJobs = ResourceOf(api::kTrainingJobKind);
 inline const kube::Resource kTrainingRuns = ResourceOf(api::kTrainingRunKind);
 inline const kube::Resource kNodePlans = ResourceOf(api::kNodePlanKind);
+inline const kube::Resource kIncidents = ResourceOf(api::kIncidentKind);
 
 // Field managers: one for each part that applies.
 inline constexpr std::string_view kTrainingJobManager = "paceline-training-job";
 inline constexpr std::string_view kTrainingRunManager = "paceline-training-run";
 inline constexpr std::string_view kNodePlanManager = "paceline-node-plan";
+inline constexpr std::string_view kIncidentManager = "paceline-incident";
 
 inline constexpr std::string_view kManagedByLabel = "app.kubernetes.io/managed-by";
 inline constexpr std::string_view kManagedByValue = "paceline";

@@ -51,7 +51,8 @@ Watches::Watches(kube::CacheEnvironment environment)
       events_(PodEvents(), env_, {EventPodIndex()}),
       runs_(JsonOptions(kTrainingRuns), env_, {kube::OwnerIndex<kube::ObjectView>()}),
       nodes_(Options(kube::kNodes), env_),
-      plans_(JsonOptions(kNodePlans), env_) {
+      plans_(JsonOptions(kNodePlans), env_),
+      incidents_(JsonOptions(kIncidents), env_, {kube::LabelIndex<kube::ObjectView>(std::string(api::kRunLabel))}) {
   AddHandlers();
 }
 
@@ -72,15 +73,24 @@ void Watches::AddHandlers() {
     const Queues* queues = queues_.load();
     if (queues != nullptr && change.before == nullptr) queues->node_plans.Add(change.meta().Key());
   });
-  plans_.AddHandler([this](const kube::CacheChange<kube::ObjectView>& change) {
-    const std::vector<kube::ObjectKey> pods = reports_.See(change);
+  plans_.AddHandler([this](const auto& change) { OnPlan(change); });
+  incidents_.AddHandler([this](const auto& change) {
     const Queues* queues = queues_.load();
-    if (queues == nullptr) return;
-    if (change.after == nullptr) queues->node_plans.Add(change.meta().Key());
-    for (const kube::ObjectKey& key : pods) {
-      if (const auto pod = pods_.store().Get(key)) WakeJobsOf(*pod, kube::Priority::kNormal);
-    }
+    const kube::ObjectMeta& meta = change.meta();
+    const std::string_view run = meta.labels.Get(api::kRunLabel);
+    if (queues != nullptr && !run.empty()) queues->incidents.Add({meta.ns.str(), std::string(run)});
   });
+}
+
+void Watches::OnPlan(const kube::CacheChange<kube::ObjectView>& change) {
+  const NodeReports::News news = reports_.See(change);
+  const Queues* queues = queues_.load();
+  if (queues == nullptr) return;
+  if (change.after == nullptr) queues->node_plans.Add(change.meta().Key());
+  for (const kube::ObjectKey& key : news.pods) {
+    if (const auto pod = pods_.store().Get(key)) WakeJobsOf(*pod, kube::Priority::kNormal);
+  }
+  for (const kube::ObjectKey& run : news.runs) queues->incidents.Add(run);
 }
 
 void Watches::WakeJob(const JobKey& key, kube::Priority priority) {
@@ -112,6 +122,11 @@ void Watches::WakePlansOf(const api::JobKind& kind, const kube::ObjectView& job)
 }
 
 void Watches::OnRun(const kube::CacheChange<kube::ObjectView>& change) {
+  const Queues* queues = queues_.load();
+  // The end of a run is the end of its incidents.
+  if (queues != nullptr && !incidents_.store().ListBy(api::kRunLabel, change.meta().name).empty()) {
+    queues->incidents.Add(change.meta().Key());
+  }
   if (change.after == nullptr) WakeOwner(change.meta());  // a run deleted by hand comes back
   const kube::OwnerReference* owner = change.meta().Controller();
   if (owner == nullptr || change.before != nullptr) return;
@@ -208,6 +223,7 @@ Status Watches::Start(std::stop_token stop) {
   runs_.Start();
   nodes_.Start();
   plans_.Start();
+  incidents_.Start();
   const api::JobKind& training_job = api::JobKinds().front();
   while (!stop.stop_requested()) {
     const Status discovered = Discover(Deadline::After(env_.clock, kDiscoverTimeout));
@@ -231,6 +247,7 @@ Status Watches::Start(std::stop_token stop) {
   RETURN_IF_ERROR(wait(runs_));
   RETURN_IF_ERROR(wait(nodes_));
   RETURN_IF_ERROR(wait(plans_));
+  RETURN_IF_ERROR(wait(incidents_));
   for (const kube::ObjectCache* cache : JobCaches()) RETURN_IF_ERROR(wait(*cache));
   return stop.stop_requested() ? CancelledError("asked to stop") : Status();
 }
@@ -244,6 +261,7 @@ void Watches::Stop() {
     for (auto& [kind, cache] : job_caches_) caches.push_back(cache.get());
   }
   for (kube::ObjectCache* cache : caches) cache->Stop();
+  incidents_.Stop();
   plans_.Stop();
   nodes_.Stop();
   runs_.Stop();
@@ -272,7 +290,7 @@ bool Watches::HasSynced() const {
     if (!cache->HasSynced()) return false;
   }
   return child_jobs_.HasSynced() && services_.HasSynced() && pods_.HasSynced() && events_.HasSynced() &&
-         runs_.HasSynced() && nodes_.HasSynced() && plans_.HasSynced();
+         runs_.HasSynced() && nodes_.HasSynced() && plans_.HasSynced() && incidents_.HasSynced();
 }
 
 void Watches::Feed(const Queues& queues) {
@@ -300,6 +318,11 @@ void Watches::Resync() {
     if (MayBeEnabled(pod->meta)) WakeJobsOf(*pod, kube::Priority::kLow);
   }
   for (const auto& node : nodes_.store().List()) queues->node_plans.Add(node->meta.Key(), kube::Priority::kLow);
+  for (const kube::ObjectKey& run : reports_.AlarmedRuns()) queues->incidents.Add(run);
+  for (const auto& incident : incidents_.store().List()) {
+    queues->incidents.Add({incident->meta.ns.str(), std::string(incident->meta.labels.Get(api::kRunLabel))},
+                          kube::Priority::kLow);
+  }
 }
 
 }  // namespace paceline::operator_

@@ -23,6 +23,7 @@ struct Queues {
   kube::WorkQueue& training_jobs;
   kube::WorkQueue& training_runs;
   kube::WorkQueue& node_plans;
+  kube::WorkQueue& incidents;
 };
 
 class Watches {
@@ -57,6 +58,7 @@ class Watches {
   const kube::Store<kube::ObjectView>& runs() const { return runs_.store(); }
   const kube::Store<kube::NodeView>& nodes() const { return nodes_.store(); }
   const kube::Store<kube::ObjectView>& plans() const { return plans_.store(); }
+  const kube::Store<kube::ObjectView>& incidents() const { return incidents_.store(); }
   const NodeReports& reports() const { return reports_; }
   const ObservedTimesTracker& observed() const { return observed_; }
 
@@ -65,6 +67,7 @@ class Watches {
   // Makes and starts the cache of one job kind at the first of its versions that the server has.
   Result<bool> TryKind(const api::JobKind& kind, Deadline deadline) EXCLUDES(mutex_);
   void OnJob(const api::JobKind& kind, const kube::CacheChange<kube::ObjectView>& change);
+  void OnPlan(const kube::CacheChange<kube::ObjectView>& change);
   void OnRun(const kube::CacheChange<kube::ObjectView>& change);
   void OnPod(const kube::CacheChange<kube::PodView>& change);
   void WakeJobsOf(const kube::PodView& pod, kube::Priority priority);
@@ -89,6 +92,7 @@ class Watches {
   kube::ObjectCache runs_;
   kube::NodeCache nodes_;
   kube::ObjectCache plans_;
+  kube::ObjectCache incidents_;
 
   mutable Mutex mutex_;
   std::vector<std::pair<const api::JobKind*, std::unique_ptr<kube::ObjectCache>>> job_caches_ GUARDED_BY(mutex_);

@@ -177,7 +177,7 @@ class LinuxVolumeHost final : public VolumeHost {
   Status Rename(const std::string& from, const std::string& to) override;
   Result<std::string> ReadFile(const std::string& path) override;
   Result<std::string> ReadFileStart(const std::string& path, size_t max_bytes) override;
-  Status WriteFile(const std::string& path, std::string_view bytes) override;
+  Status WriteFile(const std::string& path, std::string_view bytes, unsigned mode) override;
   Status RemoveFile(const std::string& path) override;
   Result<uint64_t> FreeBytes(const std::string& path) override;
 
@@ -361,7 +361,7 @@ Result<std::string> LinuxVolumeHost::ReadFileStart(const std::string& path, size
   return bytes;
 }
 
-Status LinuxVolumeHost::WriteFile(const std::string& path, std::string_view bytes) {
+Status LinuxVolumeHost::WriteFile(const std::string& path, std::string_view bytes, unsigned mode) {
   ASSIGN_OR_RETURN(OpenParent parent, OpenParentOf(path));
   UniqueFd folder(openat(parent.fd.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder.is_valid()) return ErrnoStatus(errno, path);
@@ -369,6 +369,7 @@ Status LinuxVolumeHost::WriteFile(const std::string& path, std::string_view byte
   UniqueFd file(openat(folder.get(), draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file.is_valid()) return OpenError(errno, path);
   RETURN_IF_ERROR(WriteAll(file.get(), bytes, path));
+  if (fchmod(file.get(), mode) != 0) return ErrnoStatus(errno, "write " + path);
   if (fsync(file.get()) != 0 || renameat(folder.get(), draft.c_str(), folder.get(), parent.leaf.c_str()) != 0 ||
       fsync(folder.get()) != 0) {
     return ErrnoStatus(errno, "write " + path);

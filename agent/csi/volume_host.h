@@ -62,8 +62,8 @@ class VolumeHost {
   virtual Result<std::string> ReadFile(const std::string& path) = 0;
   // The same, but at most the first `max_bytes` of a file of any size.
   virtual Result<std::string> ReadFileStart(const std::string& path, size_t max_bytes) = 0;
-  // Replaces the file in one step; when this returns ok the bytes survive a power cut.
-  virtual Status WriteFile(const std::string& path, std::string_view bytes) = 0;
+  // Replaces the file, which then has `mode`, in one step; when this returns ok the bytes survive a power cut.
+  virtual Status WriteFile(const std::string& path, std::string_view bytes, unsigned mode = 0600) = 0;
   // Ok when it is gone; survives a power cut as WriteFile does.
   virtual Status RemoveFile(const std::string& path) = 0;
 

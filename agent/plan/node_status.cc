@@ -46,7 +46,8 @@ api::PodMount ToApi(const MountReport& mount) {
   return out;
 }
 
-std::vector<api::PodReport> ToApi(const std::vector<PodReport>& reports) {
+std::vector<api::PodReport> ToApi(const std::vector<PodReport>& reports,
+                                  const std::map<std::string, TracedStages>& traced) {
   std::vector<api::PodReport> out;
   // The newest are the ones that somebody waits for.
   const size_t first = reports.size() > api::kMaxPodReports ? reports.size() - api::kMaxPodReports : 0;
@@ -60,7 +61,41 @@ std::vector<api::PodReport> ToApi(const std::vector<PodReport>& reports) {
       if (pod.mounts.size() < api::kMaxPodMounts) pod.mounts.push_back(ToApi(mount));
     }
     for (const StageLine& line : reports[i].stages) {
-      if (pod.stages.size() < api::kMaxPodStages) pod.stages.push_back({line.name, line.at});
+      if (pod.stages.size() < api::kMaxPodStages) pod.stages.push_back({line.name, line.at, false});
+    }
+    const auto stages = traced.find(pod.uid);
+    if (stages == traced.end()) continue;
+    const auto add = [&pod](const char* name, const std::optional<WallTime>& at) {
+      if (at && pod.stages.size() < api::kMaxPodStages) pod.stages.push_back({name, at, true});
+    };
+    add("communicator_ready", stages->second.communicator_ready);
+    add("first_step", stages->second.first_step);
+  }
+  return out;
+}
+
+api::TriggerKind ToApi(TraceTriggerKind kind) {
+  switch (kind) {
+    case TraceTriggerKind::kStall: return api::TriggerKind::kStall;
+    case TraceTriggerKind::kSlowdown: return api::TriggerKind::kSlowdown;
+    case TraceTriggerKind::kProcessLost: return api::TriggerKind::kProcessLost;
+  }
+  return api::TriggerKind::kStall;
+}
+
+std::vector<api::TracedRun> ToApi(const std::vector<RunState>& states) {
+  std::vector<api::TracedRun> out;
+  for (const RunState& state : states) {
+    if (out.size() == api::kMaxTracedRuns) break;
+    api::TracedRun& run = out.emplace_back();
+    const size_t slash = state.run.find('/');
+    if (slash != std::string::npos) run.ns = state.run.substr(0, slash);
+    run.run = slash == std::string::npos ? state.run : state.run.substr(slash + 1);
+    run.processes = static_cast<int64_t>(state.processes);
+    for (const TraceTrigger& trigger : state.open) {
+      if (run.alerts.size() == api::kMaxTraceAlerts) break;
+      run.alerts.push_back(
+          {ToApi(trigger.kind), trigger.at, trigger.world_rank, trigger.detail.substr(0, api::kMaxAlertDetailBytes)});
     }
   }
   return out;
@@ -89,13 +124,27 @@ api::Condition ImagesCondition(const api::NodePlanSpec& spec) {
           .message = "this agent cannot warm images; pods pull them as usual"};
 }
 
-api::Condition TracingConditionOf(const api::NodePlanSpec& spec) {
-  const bool is_traced =
-      std::any_of(spec.jobs.begin(), spec.jobs.end(), [](const api::PlannedJob& job) { return job.traced; });
-  if (!is_traced) return {.status = ConditionStatus::kTrue, .reason = "NothingPlanned", .message = "no job is traced"};
+// A job whose processes write no traces is not wrong: it may not have come to its first collective yet.
+api::Condition TracingConditionOf(const api::NodePlanSpec& spec, const std::vector<RunState>& traces) {
+  std::string silent;
+  size_t traced = 0;
+  for (const api::PlannedJob& job : spec.jobs) {
+    if (!job.traced) continue;
+    ++traced;
+    const std::string name = job.ns + "/" + job.run;
+    const bool is_seen =
+        std::any_of(traces.begin(), traces.end(), [&](const RunState& state) { return state.run == name; });
+    if (!is_seen && silent.empty()) silent = name;
+  }
+  if (traced == 0) return {.status = ConditionStatus::kTrue, .reason = "NothingPlanned", .message = "no job is traced"};
+  if (silent.empty()) {
+    return {.status = ConditionStatus::kTrue, .reason = "Collecting", .message = "all traced jobs write traces"};
+  }
   return {.status = ConditionStatus::kFalse,
-          .reason = "NotSupported",
-          .message = "this agent cannot collect traces; jobs run untraced"};
+          .reason = "NoTraces",
+          .message = fmt::format("no process of {} writes traces yet: its pods need the trace volume and NCCL 2.23 or "
+                                 "later, and a first collective",
+                                 silent)};
 }
 
 }  // namespace
@@ -112,7 +161,9 @@ api::NodePlanStatus BuildStatus(const api::NodePlan& plan, const NodeState& stat
     entry.state = api::ImageState::kFailed;
     entry.message = fmt::format("agent {} cannot warm images", state.agent_version);
   }
-  status.pods = ToApi(state.pods);
+  status.pods = ToApi(state.pods, state.traced_stages);
+  status.agent_address = state.address;
+  status.traces = ToApi(state.traces);
 
   status.conditions = plan.status.conditions;
   const auto set = [&](std::string_view type, api::Condition condition) {
@@ -122,7 +173,7 @@ api::NodePlanStatus BuildStatus(const api::NodePlan& plan, const NodeState& stat
   };
   set(kDriverRegisteredCondition, DriverCondition(state.driver));
   set(kImagesWarmCondition, ImagesCondition(plan.spec));
-  set(kTracingCondition, TracingConditionOf(plan.spec));
+  set(kTracingCondition, TracingConditionOf(plan.spec, state.traces));
   return status;
 }
 

@@ -6,6 +6,7 @@
 
 #include "agent/csi/pod_reports.h"
 #include "agent/facts/node_facts.h"
+#include "agent/trace/collector.h"
 #include "lib/api/node_plan.h"
 #include "lib/base/clock.h"
 
@@ -22,6 +23,9 @@ struct NodeState {
   std::string agent_version;
   NodeFacts facts;
   std::vector<PodReport> pods;
+  std::string address;  // host:port of the HTTP interface for the operator; empty: none is told
+  std::map<std::string, TracedStages> traced_stages;  // by the pod's uid
+  std::vector<RunState> traces;                       // runs with traced processes here
   DriverState driver = DriverState::kNotServed;
 };
 

@@ -40,10 +40,31 @@ std::string FunctionLabel(const std::string& func) {
   return kKnown.count(func) != 0 ? func : "other";
 }
 
+// NCCL starts the plugin, which makes the ring, when it has set the first communicator up. An agent that comes later
+// does not know what ended before, so only a communicator's first operation counts.
+void NoteStages(TracedStages& stages, const RingHeader& header, const std::vector<EndedOperation>& ended) {
+  stages.communicator_ready = WallTime(std::chrono::nanoseconds(header.epoch_realtime_ns));
+  for (const EndedOperation& operation : ended) {
+    if (stages.first_step || operation.index > 1) continue;
+    stages.first_step = operation.start + operation.duration;
+  }
+}
+
+// A pod is where its first process is.
+void AddStages(const TracedStages& more, TracedStages& all) {
+  const auto take = [](const std::optional<WallTime>& from, std::optional<WallTime>& to) {
+    if (from && (!to || *from < *to)) to = from;
+  };
+  take(more.communicator_ready, all.communicator_ready);
+  take(more.first_step, all.first_step);
+}
+
 }  // namespace
 
 struct Collector::OpenRing {
   std::string path;
+  TraceFolder folder;
+  TracedStages stages;
   std::unique_ptr<ring::RingReader> reader;
   RingProgress progress;
   ProcessView view;  // of the last look that went well
@@ -59,6 +80,7 @@ struct Collector::Look {
   std::vector<ProcessView> processes;
   std::map<std::string, std::vector<EndedOperation>> ended;     // by run
   std::map<std::string, std::vector<analysis::LinkUse>> links;  // by run
+  std::map<std::string, TracedStages> stages;                   // by pod
   uint64_t lost = 0;
 };
 
@@ -85,13 +107,14 @@ Collector::Collector(CollectorOptions options, FileSystem& files, const Clock& c
 
 Collector::~Collector() = default;
 
-void Collector::OpenRingAt(const std::string& path) {
+void Collector::OpenRingAt(const std::string& path, const TraceFolder& folder) {
   if (rings_.size() >= options_.max_rings) return;
   std::string error;
   auto reader = ring::RingReader::Open(path, error);
   if (reader == nullptr) return;  // not whole yet, or foreign: seen again at the next scan
   auto ring = std::make_unique<OpenRing>();
   ring->path = path;
+  ring->folder = folder;
   ring->reader = std::move(reader);
   rings_[path] = std::move(ring);
 }
@@ -100,8 +123,10 @@ void Collector::Scan() {
   const TimePoint now = clock_.Now();
   if (now < next_scan_) return;
   next_scan_ = now + options_.scan_period;
-  for (const std::string& path : analysis::FindRings(files_, options_.folder)) {
-    if (rings_.count(path) == 0) OpenRingAt(path);
+  for (const TraceFolder& folder : options_.folders()) {
+    for (const std::string& path : analysis::FindRings(files_, folder.path)) {
+      if (rings_.count(path) == 0) OpenRingAt(path, folder);
+    }
   }
 }
 
@@ -116,6 +141,7 @@ void Collector::SetState(OpenRing& ring, const ring::Tables& tables, ProcessView
     const ProcessState state = probe_.StateOf(pid);
     view.state = state == ProcessState::kUnknown ? ProcessState::kRunning : state;  // its lock says that it lives
     view.proxy_thread = probe_.ProxyThreadOf(pid, clock_.Now());
+    view.io_bytes_per_second = probe_.IoRateOf(pid, clock_.Now());
     if (state != ProcessState::kDead) return;
   }
   if (!ring.ended) {
@@ -125,6 +151,7 @@ void Collector::SetState(OpenRing& ring, const ring::Tables& tables, ProcessView
   }
   view.state = ring.end_state;
   view.proxy_thread.reset();
+  view.io_bytes_per_second.reset();
 }
 
 bool Collector::LookAt(OpenRing& ring, Look& look) {
@@ -142,9 +169,12 @@ bool Collector::LookAt(OpenRing& ring, Look& look) {
   ProcessView view = analysis::ViewOf(tables, time, name);
   SetState(ring, tables, view);
   view.node = options_.node;
+  if (!ring.folder.ns.empty()) view.run = ring.folder.ns + "/" + view.run;
   if (ring.ended) view.ended_for = look.now - *ring.ended;
   auto ended = ring.progress.TakeEnded(tables, time, look.wall, name);
   auto links = RingProgress::LinksOf(records, tables, time);
+  NoteStages(ring.stages, tables.header, ended);
+  if (!ring.folder.pod_uid.empty()) AddStages(ring.stages, look.stages[ring.folder.pod_uid]);
   auto& all_ended = look.ended[view.run];
   auto& all_links = look.links[view.run];
   all_ended.insert(all_ended.end(), std::make_move_iterator(ended.begin()), std::make_move_iterator(ended.end()));
@@ -161,7 +191,7 @@ bool Collector::LookAt(OpenRing& ring, Look& look) {
 
 std::vector<TraceTrigger> Collector::Sample() {
   Scan();
-  Look look{analysis::ReadTicks(), clock_.Now(), clock_.WallNow(), {}, {}, {}, 0};
+  Look look{analysis::ReadTicks(), clock_.Now(), clock_.WallNow(), {}, {}, {}, {}, 0};
   for (auto ring = rings_.begin(); ring != rings_.end();) {
     // The clocks are read beside the tables: a long sample must not make its last rings look old.
     look.ticks = analysis::ReadTicks();
@@ -179,6 +209,7 @@ void Collector::Publish(const Look& look, std::vector<TraceTrigger>& raised) {
   for (const ProcessView& process : look.processes) runs.insert(process.run);
   MutexLock lock(mutex_);
   processes_ = look.processes;
+  stages_ = look.stages;
   for (const std::string& run : runs) {
     RunHistory& history = histories_.try_emplace(run, run, options_.history).first->second;
     history.Add(look.ended.at(run), look.links.at(run));
@@ -211,8 +242,12 @@ void Collector::CountMetrics(const Look& look, const std::vector<TraceTrigger>& 
 
 void Collector::Run(std::stop_token stop) {
   TimePoint next = clock_.Now();
+  std::pair<std::vector<RunState>, std::map<std::string, TracedStages>> told;
   do {
     Sample();
+    std::pair now(States(), Stages());
+    if (now != told && options_.on_news != nullptr) options_.on_news();
+    told = std::move(now);
     next = std::max(next + options_.period, clock_.Now());  // what was missed is not made up for
   } while (clock_.SleepUntil(next, stop));
 }
@@ -238,6 +273,28 @@ Result<Json> Collector::RecordsOf(const std::string& run, WallTime since) const 
   const auto history = histories_.find(run);
   if (history == histories_.end()) return NotFoundError("run " + run + ": no process of it is traced here");
   return history->second.Records(since);
+}
+
+std::vector<RunState> Collector::States() const {
+  std::map<std::string, RunState> states;
+  MutexLock lock(mutex_);
+  for (const ProcessView& process : processes_) {
+    RunState& state = states[process.run];
+    state.run = process.run;
+    state.processes += 1;
+  }
+  std::vector<RunState> list;
+  for (auto& [run, state] : states) {
+    const auto history = histories_.find(run);
+    if (history != histories_.end()) state.open = history->second.OpenTriggers();
+    list.push_back(std::move(state));
+  }
+  return list;
+}
+
+std::map<std::string, TracedStages> Collector::Stages() const {
+  MutexLock lock(mutex_);
+  return stages_;
 }
 
 std::vector<TraceTrigger> Collector::TriggersSince(WallTime since) const {

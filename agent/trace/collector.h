@@ -1,5 +1,5 @@
-// The trace collector: finds the rings of training processes below a folder, looks at them every 100 ms, remembers what
-// is usual, and notices within 10 s when a run stands still, slows down or loses a process.
+// The trace collector: finds the rings of training processes below some folders, looks at them every 100 ms, remembers
+// what is usual, and notices within 10 s when a run stands still, slows down or loses a process.
 //
 // NCCL says nothing while it hangs, so the tables of what is in flight are sampled, at no cost to the training process.
 // The agent's main owns one and runs it on a thread of its own; the API asks it for tables and records. Rings of
@@ -8,6 +8,7 @@
 // Run, or Sample, belongs to one thread; everything else may be called by any.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -21,9 +22,26 @@
 
 namespace paceline::agent {
 
+// Where rings lie, at it or up to three folders below.
+struct TraceFolder {
+  std::string path;
+  // Of the pod whose volume it is; empty outside Kubernetes.
+  std::string ns, pod_uid;
+};
+
+// How far the processes of one pod have come in their start.
+struct TracedStages {
+  std::optional<WallTime> communicator_ready;  // NCCL set the first communicator up
+  std::optional<WallTime> first_step;          // the first collective, send or receive ended
+  bool operator==(const TracedStages&) const = default;
+};
+
 struct CollectorOptions {
-  std::string folder;  // rings lie here or up to three folders below
+  // Asked at each look for new rings. A run is called "namespace/run" in all that the collector gives, so that a pod
+  // cannot write itself into a run of another namespace.
+  std::function<std::vector<TraceFolder>()> folders;
   std::string node;
+  std::function<void()> on_news;  // by Run, when States() or Stages() changed; may be null
   std::string proc_root = "/proc";
   std::string cgroup_root = "/sys/fs/cgroup";
   Duration period = std::chrono::milliseconds(100);
@@ -33,9 +51,16 @@ struct CollectorOptions {
   RunHistoryOptions history;
 };
 
+struct RunState {
+  std::string run;
+  size_t processes = 0;
+  std::vector<TraceTrigger> open;  // triggers that still hold
+  bool operator==(const RunState&) const = default;
+};
+
 class Collector {
  public:
-  // Borrows all; `files` is where the folder and the kernel's files are looked up, but rings are opened by their path.
+  // Borrows all; `files` is where the folders and the kernel's files are looked up, but rings are opened by their path.
   Collector(CollectorOptions options, FileSystem& files, const Clock& clock, MetricsRegistry& metrics);
   ~Collector();
 
@@ -52,12 +77,16 @@ class Collector {
   Result<Json> RecordsOf(const std::string& run, WallTime since) const EXCLUDES(mutex_);
   // Of all runs, raised at or after `since`.
   std::vector<TraceTrigger> TriggersSince(WallTime since) const EXCLUDES(mutex_);
+  // Every run with processes here, and what goes wrong with it now.
+  std::vector<RunState> States() const EXCLUDES(mutex_);
+  // By the pod's uid.
+  std::map<std::string, TracedStages> Stages() const EXCLUDES(mutex_);
 
  private:
   struct OpenRing;
   struct Look;
   void Scan();
-  void OpenRingAt(const std::string& path);
+  void OpenRingAt(const std::string& path, const TraceFolder& folder);
   // False when the ring is done with.
   bool LookAt(OpenRing& ring, Look& look);
   void SetState(OpenRing& ring, const ring::Tables& tables, analysis::ProcessView& view);
@@ -85,6 +114,7 @@ class Collector {
   mutable Mutex mutex_;
   std::map<std::string, RunHistory> histories_ GUARDED_BY(mutex_);
   std::vector<analysis::ProcessView> processes_ GUARDED_BY(mutex_);
+  std::map<std::string, TracedStages> stages_ GUARDED_BY(mutex_);
 };
 
 }  // namespace paceline::agent

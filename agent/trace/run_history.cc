@@ -52,12 +52,20 @@ void RunHistory::Add(const std::vector<EndedOperation>& ended, const std::vector
 void RunHistory::Raise(TraceTriggerKind kind, int32_t world_rank, const std::string& key, std::string detail,
                        WallTime wall) {
   seen_.insert({kind, key});
-  if (!open_.insert({kind, key}).second) return;
-  raised_.push_back({kind, run_, wall, world_rank, std::move(detail)});
+  const auto [place, is_new] = open_.try_emplace({kind, key});
+  if (!is_new) return;
+  place->second = {kind, run_, wall, world_rank, std::move(detail)};
+  raised_.push_back(place->second);
 }
 
 bool RunHistory::HasOpen(TraceTriggerKind kind) const {
-  return std::any_of(open_.begin(), open_.end(), [&](const auto& entry) { return entry.first == kind; });
+  return std::any_of(open_.begin(), open_.end(), [&](const auto& entry) { return entry.first.first == kind; });
+}
+
+std::vector<TraceTrigger> RunHistory::OpenTriggers() const {
+  std::vector<TraceTrigger> triggers;
+  for (const auto& [key, trigger] : open_) triggers.push_back(trigger);
+  return triggers;
 }
 
 void RunHistory::JudgeProcess(const analysis::ProcessView& process, WallTime wall) {
@@ -85,8 +93,8 @@ void RunHistory::JudgeProcess(const analysis::ProcessView& process, WallTime wal
 
 void RunHistory::JudgeWindow(TimePoint now, WallTime wall) {
   if (now - window_start_ < options_.window) {
-    for (const auto& entry : open_) {
-      if (entry.first == TraceTriggerKind::kSlowdown) seen_.insert(entry);  // holds until the window is judged
+    for (const auto& [key, trigger] : open_) {
+      if (key.first == TraceTriggerKind::kSlowdown) seen_.insert(key);  // holds until the window is judged
     }
     return;
   }
@@ -117,7 +125,7 @@ std::vector<TraceTrigger> RunHistory::Judge(const std::vector<analysis::ProcessV
   for (const analysis::ProcessView& process : processes) {
     if (process.run == run_ && is_anyone_left) JudgeProcess(process, wall);
   }
-  open_ = seen_;
+  std::erase_if(open_, [&](const auto& entry) { return seen_.count(entry.first) == 0; });
   triggers_.insert(triggers_.end(), raised_.begin(), raised_.end());
   Bound(triggers_, options_.kept_triggers);
   return raised_;

@@ -25,6 +25,7 @@ struct TraceTrigger {
   WallTime at;
   int32_t world_rank = -1;  // that shows it, which is rarely the culprit
   std::string detail;
+  bool operator==(const TraceTrigger&) const = default;
 };
 
 struct RunHistoryOptions {
@@ -48,6 +49,8 @@ class RunHistory {
   const std::deque<EndedOperation>& operations() const { return operations_; }
   const std::deque<TraceTrigger>& triggers() const { return triggers_; }
   bool HasOpen(TraceTriggerKind kind) const;
+  // Those that still hold, as they were raised.
+  std::vector<TraceTrigger> OpenTriggers() const;
 
   // Operations that started at or after `since`, links, lateness, usual durations and triggers:
   // docs/formats/trace-tables.md.
@@ -67,7 +70,9 @@ class RunHistory {
   std::deque<EndedOperation> operations_;
   std::deque<analysis::LinkUse> links_;
   std::deque<TraceTrigger> triggers_;
-  std::set<std::pair<TraceTriggerKind, std::string>> open_, seen_;
+  using TriggerKey = std::pair<TraceTriggerKind, std::string>;
+  std::map<TriggerKey, TraceTrigger> open_;
+  std::set<TriggerKey> seen_;  // by the judgement at hand
   std::vector<TraceTrigger> raised_;
 };
 

@@ -83,6 +83,20 @@ Result<Duration> ParseThrottled(std::string_view cpu_stat) {
   return NotFoundError("cpu.stat: no throttled time");
 }
 
+Result<uint64_t> ParseIoBytes(std::string_view io) {
+  const std::vector<std::string_view> words = Words(io);
+  uint64_t bytes = 0;
+  int found = 0;
+  for (size_t i = 0; i + 1 < words.size(); i++) {
+    if (words[i] != "rchar:" && words[i] != "wchar:") continue;
+    int64_t number = 0;
+    if (!ReadNumber(words[i + 1], number)) return InvalidArgumentError("io: malformed");
+    bytes += static_cast<uint64_t>(number);
+    found++;
+  }
+  return found == 2 ? Result<uint64_t>(bytes) : InvalidArgumentError("io: no rchar and wchar");
+}
+
 ProcessState ProcessProbe::StateOf(int64_t pid) const {
   const Result<std::string> stat = files_.ReadFile(proc_root_ + "/" + std::to_string(pid) + "/stat", kMaxFile);
   if (!stat.ok()) return ProcessState::kUnknown;
@@ -145,6 +159,24 @@ std::optional<ProxyThreadView> ProcessProbe::ProxyThreadOf(int64_t pid, TimePoin
   seen.at = now;
   seen.view = view;
   return view;
+}
+
+std::optional<double> ProcessProbe::IoRateOf(int64_t pid, TimePoint now) {
+  const auto place = io_.find(pid);
+  if (place != io_.end() && now - place->second.at < kLeastWindow) return place->second.rate;
+  const Result<std::string> text = files_.ReadFile(proc_root_ + "/" + std::to_string(pid) + "/io", kMaxFile);
+  const Result<uint64_t> bytes = text.ok() ? ParseIoBytes(*text) : Result<uint64_t>(text.status());
+  if (!bytes.ok()) {
+    io_.erase(pid);
+    return std::nullopt;
+  }
+  SeenIo seen{*bytes, now, std::nullopt};
+  if (place != io_.end()) {
+    const uint64_t moved = *bytes - std::min(*bytes, place->second.bytes);
+    seen.rate = static_cast<double>(moved) / ToSeconds(now - place->second.at);
+  }
+  io_[pid] = seen;
+  return seen.rate;
 }
 
 }  // namespace paceline::analysis

@@ -35,6 +35,10 @@ Result<std::string> ParseCpuCgroup(std::string_view cgroup);
 // not say, as in a cgroup without a quota.
 Result<Duration> ParseThrottled(std::string_view cpu_stat);
 
+// Bytes that a process has read and written by system calls, files and pipes alike, from the text of /proc/<pid>/io.
+// kInvalidArgument when malformed.
+Result<uint64_t> ParseIoBytes(std::string_view io);
+
 class ProcessProbe {
  public:
   // `proc_root` is "/proc" and `cgroup_root` "/sys/fs/cgroup", or where a container has them of its node.
@@ -48,8 +52,15 @@ class ProcessProbe {
   // at the first call, and for a process without such a thread.
   std::optional<ProxyThreadView> ProxyThreadOf(int64_t pid, TimePoint now);
 
+  // Bytes per second that the process reads and writes, over the last second or more. Nothing at the first call. A rank
+  // that saves a checkpoint has launched nothing, like one that hangs; this tells them apart.
+  std::optional<double> IoRateOf(int64_t pid, TimePoint now);
+
   // Forgets a process that has ended.
-  void Forget(int64_t pid) { processes_.erase(pid); }
+  void Forget(int64_t pid) {
+    processes_.erase(pid);
+    io_.erase(pid);
+  }
 
  private:
   struct Seen {
@@ -59,6 +70,11 @@ class ProcessProbe {
     TimePoint listed;
     std::optional<ProxyThreadView> view;
   };
+  struct SeenIo {
+    uint64_t bytes = 0;
+    TimePoint at;
+    std::optional<double> rate;
+  };
   void ListProxyThreads(int64_t pid, Seen& seen) const;
   std::optional<Duration> ThrottledOf(int64_t pid) const;
 
@@ -66,6 +82,7 @@ class ProcessProbe {
   std::string proc_root_;
   std::string cgroup_root_;
   std::map<int64_t, Seen> processes_;
+  std::map<int64_t, SeenIo> io_;
 };
 
 }  // namespace paceline::analysis

@@ -43,6 +43,7 @@ bool Look(ring::RingReader& reader, const SnapshotOptions& options, ProcessProbe
   const ProcessState state = probe.StateOf(pid);
   view.state = state == ProcessState::kUnknown ? ProcessState::kRunning : state;  // its lock says that it lives
   view.proxy_thread = probe.ProxyThreadOf(pid, clock.Now());
+  view.io_bytes_per_second = probe.IoRateOf(pid, clock.Now());
   return true;
 }
 

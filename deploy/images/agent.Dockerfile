@@ -1,7 +1,8 @@
 # docker build -f deploy/images/agent.Dockerfile -t paceline/agent .
 FROM debian:bookworm AS build
 COPY . /src
-RUN cd /src && scripts/build paceline-agent && deploy/images/rootfs build/bin/paceline-agent /rootfs
+RUN cd /src && scripts/build paceline-agent paceline_tracer && \
+    deploy/images/rootfs --plugin build/lib/libnccl-profiler-paceline.so build/bin/paceline-agent /rootfs
 
 FROM scratch
 COPY --from=build /rootfs /

@@ -13,6 +13,10 @@ inline constexpr std::string_view kVersion = "v1alpha1";
 inline constexpr std::string_view kApiVersion = "paceline.dev/v1alpha1";
 inline constexpr std::string_view kCsiDriver = "csi.paceline.dev";
 
+// Where the pods of a traced job have their trace volume, and the plugin's file in it.
+inline constexpr std::string_view kTraceMountPath = "/run/paceline/trace";
+inline constexpr std::string_view kTracePluginName = "libnccl-profiler-paceline.so";
+
 enum class Scope { kNamespaced, kCluster };
 
 // What a client needs to build URLs for one of our kinds.

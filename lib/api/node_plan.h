@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/api/incident.h"
 #include "lib/api/meta.h"
 
 namespace paceline::api {
@@ -58,10 +59,11 @@ struct PlannedImageStatus {
   std::string message;
 };
 
-// One line of a pod's stage file (docs/formats/stage-marker.md).
+// A stage that a pod has reached: a line of its stage file (docs/formats/stage-marker.md), or what its traces show.
 struct PodStage {
   std::string name;  // "first_step"
   std::optional<WallTime> at;
+  bool is_traced = false;  // from the traces
 };
 
 // A volume of type hdfs in a pod.
@@ -86,6 +88,24 @@ struct PodReport {
   std::vector<PodMount> mounts;
 };
 
+// What the agent has noticed in the traces of a run's processes on its node, for as long as it goes on.
+struct TraceAlert {
+  TriggerKind kind = TriggerKind::kStall;
+  std::optional<WallTime> at;  // when it was first seen
+  int64_t rank = -1;           // in the world, that shows it, which is rarely the culprit; -1: no single one
+  std::string detail;
+};
+
+struct TracedRun {
+  std::string ns;
+  std::string run;        // name of the TrainingRun
+  int64_t processes = 0;  // with a trace ring on this node
+  std::vector<TraceAlert> alerts;
+};
+
+inline constexpr size_t kMaxTracedRuns = 256;
+inline constexpr size_t kMaxTraceAlerts = 16;
+inline constexpr size_t kMaxAlertDetailBytes = 1024;
 inline constexpr size_t kMaxPodReports = 256;
 inline constexpr size_t kMaxPodStages = 16;
 inline constexpr size_t kMaxPodMounts = 16;
@@ -93,11 +113,13 @@ inline constexpr size_t kMaxMountMessageBytes = 1024;
 
 struct NodePlanStatus {
   std::string agent_version;
+  std::string agent_address;  // host:port of its HTTP interface; empty: not told
   int64_t observed_generation = 0;
   std::optional<WallTime> heartbeat;
   std::optional<NodeFacts> facts;
   std::vector<PlannedImageStatus> images;
   std::vector<PodReport> pods;
+  std::vector<TracedRun> traces;
   std::vector<Condition> conditions;
 };
 

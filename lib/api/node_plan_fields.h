@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lib/api/fields.h"
+#include "lib/api/incident_fields.h"
 #include "lib/api/meta_fields.h"
 #include "lib/api/node_plan.h"
 
@@ -78,6 +79,8 @@ void Fields(V& v, const PodStage*) {
   using T = PodStage;
   v.Field("name", &T::name, {.doc = "Name of the stage, as the program wrote it.", .required = true, .max_length = 64});
   v.Field("at", &T::at, {.doc = "When the program reached it."});
+  v.Field("traced", &T::is_traced,
+          {.doc = "Seen in the traces of its collectives, not written by it.", .omit_zero = true});
 }
 
 template <typename V>
@@ -112,9 +115,30 @@ void Fields(V& v, const PodReport*) {
 }
 
 template <typename V>
+void Fields(V& v, const TraceAlert*) {
+  using T = TraceAlert;
+  v.Field("kind", &T::kind, {.doc = "What goes on.", .required = true});
+  v.Field("at", &T::at, {.doc = "When it was first seen."});
+  v.Field("rank", &T::rank, {.doc = "Rank in the world that shows it; -1 for no single one.", .minimum = -1});
+  v.Field("detail", &T::detail, {.doc = "What was seen.", .max_length = static_cast<int64_t>(kMaxAlertDetailBytes)});
+}
+
+template <typename V>
+void Fields(V& v, const TracedRun*) {
+  using T = TracedRun;
+  v.Field("namespace", &T::ns, {.doc = "Namespace of the run.", .max_length = 63});
+  v.Field("run", &T::run, {.doc = "Name of the TrainingRun.", .required = true, .max_length = 253});
+  v.Field("processes", &T::processes, {.doc = "Processes on this node that write traces.", .minimum = 0});
+  v.Field("alerts", &T::alerts,
+          {.doc = "What is wrong with it, as long as it is.", .max_items = static_cast<int64_t>(kMaxTraceAlerts)});
+}
+
+template <typename V>
 void Fields(V& v, const NodePlanStatus*) {
   using T = NodePlanStatus;
   v.Field("agentVersion", &T::agent_version, {.doc = "Version of the agent."});
+  v.Field("agentAddress", &T::agent_address,
+          {.doc = "host:port where the operator asks the agent for traces.", .max_length = 263});
   v.Field("observedGeneration", &T::observed_generation,
           {.doc = "The metadata.generation that the agent works on.", .omit_zero = true, .minimum = 0});
   v.Field("heartbeat", &T::heartbeat, {.doc = "When the agent last wrote this status."});
@@ -125,6 +149,9 @@ void Fields(V& v, const NodePlanStatus*) {
            .max_items = static_cast<int64_t>(kMaxPodReports),
            .list = ListType::kMap,
            .list_key = "uid"});
+  v.Field(
+      "traces", &T::traces,
+      {.doc = "Runs whose processes on this node write traces.", .max_items = static_cast<int64_t>(kMaxTracedRuns)});
   v.Field("conditions", &T::conditions, kConditionsField);
 }
 

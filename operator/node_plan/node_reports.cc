@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "lib/api/codec.h"
 #include "lib/api/node_plan.h"
@@ -25,7 +26,10 @@ api::NodePlanStatus StatusOf(const kube::ObjectView& view) {
 std::vector<Marker> MarkersIn(const api::PodReport& report) {
   std::vector<Marker> markers;
   for (const api::PodStage& stage : report.stages) {
-    if (stage.at) markers.push_back({stage.name, *stage.at});
+    if (stage.at) {
+      markers.push_back(
+          {stage.name, *stage.at, stage.is_traced ? api::StageSource::kTracer : api::StageSource::kMarker});
+    }
   }
   return markers;
 }
@@ -34,20 +38,25 @@ std::vector<Marker> MarkersIn(const api::PodReport& report) {
 
 bool NodeReports::IsSame(const Pod& a, const Pod& b) {
   return std::equal(a.markers.begin(), a.markers.end(), b.markers.begin(), b.markers.end(),
-                    [](const Marker& x, const Marker& y) { return x.name == y.name && x.at == y.at; }) &&
+                    [](const Marker& x, const Marker& y) {
+                      return x.name == y.name && x.at == y.at && x.source == y.source;
+                    }) &&
          std::equal(a.mounts.begin(), a.mounts.end(), b.mounts.begin(), b.mounts.end(), IsSameMount);
 }
 
-std::vector<kube::ObjectKey> NodeReports::See(const kube::CacheChange<kube::ObjectView>& change) {
+NodeReports::News NodeReports::See(const kube::CacheChange<kube::ObjectView>& change) {
+  News news;
   const std::string node_name = change.meta().name.str();
   if (change.after == nullptr) {
     MutexLock lock(mutex_);
-    nodes_.erase(node_name);
-    return {};
+    const auto node = nodes_.find(node_name);
+    if (node == nodes_.end()) return news;
+    CompareTraces(node->second.traces, {}, &news.runs);
+    nodes_.erase(node);
+    return news;
   }
   const api::NodePlanStatus status = StatusOf(*change.after);
   const WallTime now = clock_.WallNow();
-  std::vector<kube::ObjectKey> changed;
   MutexLock lock(mutex_);
   const auto [found, is_new] = nodes_.try_emplace(node_name);
   Node& node = found->second;
@@ -59,11 +68,61 @@ std::vector<kube::ObjectKey> NodeReports::See(const kube::CacheChange<kube::Obje
   for (const api::PodReport& report : status.pods) {
     Pod pod{MarkersIn(report), report.mounts};
     const auto before = node.pods.find(report.uid);
-    if (!IsSame(before == node.pods.end() ? Pod{} : before->second, pod)) changed.push_back({report.ns, report.name});
+    if (!IsSame(before == node.pods.end() ? Pod{} : before->second, pod)) news.pods.push_back({report.ns, report.name});
     if (!pod.markers.empty() || !pod.mounts.empty()) pods[report.uid] = std::move(pod);
   }
   node.pods = std::move(pods);
-  return changed;
+  node.address = status.agent_address;
+  std::map<kube::ObjectKey, TraceReport> traces;
+  for (const api::TracedRun& run : status.traces) traces[{run.ns, run.run}] = {run.processes, run.alerts};
+  CompareTraces(node.traces, traces, &news.runs);
+  node.traces = std::move(traces);
+  return news;
+}
+
+void NodeReports::CompareTraces(const std::map<kube::ObjectKey, TraceReport>& before,
+                                const std::map<kube::ObjectKey, TraceReport>& after,
+                                std::vector<kube::ObjectKey>* changed) {
+  const auto is_same = [](const TraceReport& a, const TraceReport& b) {
+    return std::equal(a.alerts.begin(), a.alerts.end(), b.alerts.begin(), b.alerts.end(),
+                      [](const api::TraceAlert& x, const api::TraceAlert& y) {
+                        return x.kind == y.kind && x.at == y.at && x.rank == y.rank;
+                      });
+  };
+  for (const auto& [run, report] : before) {
+    const auto now = after.find(run);
+    if (!is_same(report, now == after.end() ? TraceReport{} : now->second)) changed->push_back(run);
+  }
+  for (const auto& [run, report] : after) {
+    if (before.count(run) == 0 && !report.alerts.empty()) changed->push_back(run);
+  }
+}
+
+std::map<std::string, TraceReport> NodeReports::TracesOf(const kube::ObjectKey& run) const {
+  std::map<std::string, TraceReport> reports;
+  MutexLock lock(mutex_);
+  for (const auto& [name, node] : nodes_) {
+    const auto found = node.traces.find(run);
+    if (found != node.traces.end()) reports.emplace(name, found->second);
+  }
+  return reports;
+}
+
+std::string NodeReports::AddressOf(std::string_view node) const {
+  MutexLock lock(mutex_);
+  const auto found = nodes_.find(node);
+  return found == nodes_.end() ? std::string() : found->second.address;
+}
+
+std::vector<kube::ObjectKey> NodeReports::AlarmedRuns() const {
+  std::set<kube::ObjectKey> runs;
+  MutexLock lock(mutex_);
+  for (const auto& [name, node] : nodes_) {
+    for (const auto& [run, report] : node.traces) {
+      if (!report.alerts.empty()) runs.insert(run);
+    }
+  }
+  return {runs.begin(), runs.end()};
 }
 
 std::optional<Duration> NodeReports::Silence(std::string_view node) const {

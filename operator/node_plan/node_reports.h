@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/api/node_plan.h"
 #include "lib/base/clock.h"
 #include "lib/base/mutex.h"
 #include "lib/kube/cache.h"
@@ -15,13 +16,23 @@
 
 namespace paceline::operator_ {
 
+// What one agent says of the traces of one run.
+struct TraceReport {
+  int64_t processes = 0;
+  std::vector<api::TraceAlert> alerts;
+};
+
 class NodeReports {
  public:
   // `clock` must outlive the object.
   explicit NodeReports(const Clock& clock) : clock_(clock) {}
 
-  // Returns the pods whose stages are new or different. A status that cannot be read counts as no report.
-  std::vector<kube::ObjectKey> See(const kube::CacheChange<kube::ObjectView>& change) EXCLUDES(mutex_);
+  // What is new in a status. One that cannot be read counts as no report.
+  struct News {
+    std::vector<kube::ObjectKey> pods;  // whose stages or mounts are new or different
+    std::vector<kube::ObjectKey> runs;  // whose traces are
+  };
+  News See(const kube::CacheChange<kube::ObjectView>& change) EXCLUDES(mutex_);
 
   // How long ago the agent of `node` was heard of, by our clock; empty when it never was. Clocks of nodes are not
   // compared with ours, except for the first report after our start.
@@ -30,6 +41,13 @@ class NodeReports {
   // What is reported of one pod; empty when nothing is.
   std::vector<Marker> MarkersOf(std::string_view node, std::string_view pod_uid) const EXCLUDES(mutex_);
   std::vector<api::PodMount> MountsOf(std::string_view node, std::string_view pod_uid) const EXCLUDES(mutex_);
+
+  // What the agents say of the traces of a run, by node.
+  std::map<std::string, TraceReport> TracesOf(const kube::ObjectKey& run) const EXCLUDES(mutex_);
+  // host:port of the agent of `node`; empty when it is not known.
+  std::string AddressOf(std::string_view node) const EXCLUDES(mutex_);
+  // Runs with alerts on any node.
+  std::vector<kube::ObjectKey> AlarmedRuns() const EXCLUDES(mutex_);
 
  private:
   struct Pod {
@@ -43,7 +61,11 @@ class NodeReports {
     std::optional<WallTime> heartbeat;             // as the agent wrote it
     WallTime heard;                                // when it changed, by our clock
     std::map<std::string, Pod, std::less<>> pods;  // by uid
+    std::string address;
+    std::map<kube::ObjectKey, TraceReport> traces;  // by run
   };
+  static void CompareTraces(const std::map<kube::ObjectKey, TraceReport>& before,
+                            const std::map<kube::ObjectKey, TraceReport>& after, std::vector<kube::ObjectKey>* changed);
 
   const Clock& clock_;
   mutable Mutex mutex_;

@@ -138,14 +138,14 @@ constexpr MarkerStage kMarkerStages[] = {{"dependencies_ready", StageName::kDepe
                                          {"communicator_ready", StageName::kCommunicatorReady},
                                          {"first_step", StageName::kFirstStep}};
 
-void AddMarkers(const WorkerInput& worker, WorkerMoments& moments) {
+void AddMarkers(const WorkerInput& worker, StageSource source, WorkerMoments& moments) {
   for (const Marker& marker : worker.markers) {
     // A clock that was never set, or a leftover of another pod.
-    if (marker.at < worker.pod->meta.creation_time) continue;
+    if (marker.source != source || marker.at < worker.pod->meta.creation_time) continue;
     for (const MarkerStage& known : kMarkerStages) {
       std::optional<Moment>& end = moments.end(known.stage);
-      if (marker.name == known.marker && (!end || marker.at < end->best))
-        end = ExactMoment(marker.at, StageSource::kMarker);
+      const bool is_better = !end || (end->source == source && marker.at < end->best);
+      if (marker.name == known.marker && is_better) end = ExactMoment(marker.at, source);
     }
   }
 }
@@ -216,7 +216,9 @@ WorkerMoments MomentsOf(const WorkerInput& worker, const Moment& start, const ap
   moments.end(StageName::kScheduling) = Scheduled(worker);
   moments.image_time = ImageTime(worker);
   moments.end(StageName::kContainerStart) = AllStarted(worker);
-  AddMarkers(worker, moments);
+  // What the program says of itself goes before what its collectives show.
+  AddMarkers(worker, StageSource::kMarker, moments);
+  AddMarkers(worker, StageSource::kTracer, moments);
   moments.checkpoint_time = CheckpointTime(worker);
   if (reported != nullptr) AddReported(*worker.pod, *reported, moments);
   return moments;

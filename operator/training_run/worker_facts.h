@@ -27,10 +27,11 @@ struct ObservedTimes {
   friend bool operator==(const ObservedTimes&, const ObservedTimes&) = default;
 };
 
-// One line of the pod's stage file, as the node's agent reports it.
+// A stage as the node's agent reports it: a line of the pod's stage file, or what its traces show.
 struct Marker {
   std::string name;
   WallTime at;
+  api::StageSource source = api::StageSource::kMarker;  // or kTracer
 };
 
 using EventPointer = std::shared_ptr<const kube::EventView>;

@@ -72,14 +72,32 @@ void AddToList(Json& patch, const std::string& path, const Json* list, const cha
   for (Json& entry : missing) Add(patch, path + "/-", std::move(entry));
 }
 
-Json StageMount() { return {{"name", kStageVolumeName}, {"mountPath", kStageMountPath}}; }
+// What a container gets, and the pod for it.
+struct Additions {
+  std::vector<Json> env, mounts, volumes;
+  std::string mark = "identity";  // says what was decided, for later calls and for the operator
 
-Json StageVolumeSource() {
+  void AddVolume(std::string_view name, std::string_view mount_path, Json attributes) {
+    mounts.push_back({{"name", name}, {"mountPath", mount_path}});
+    volumes.push_back(
+        {{"name", name}, {"csi", {{"driver", api::kCsiDriver}, {"volumeAttributes", std::move(attributes)}}}});
+  }
+};
+
+void AddStageVolume(Additions& additions) {
+  additions.mark += ",stage";
+  additions.env.push_back(EnvValue("PACELINE_STAGE_FILE", std::string(kStageMountPath) + "/stage"));
   // In memory: a line now and then, gone with the pod, and never in the way of the disk.
-  return {{"name", kStageVolumeName},
-          {"csi",
-           {{"driver", api::kCsiDriver},
-            {"volumeAttributes", {{"type", "scratch"}, {"medium", "Memory"}, {"size", "1Mi"}}}}}};
+  additions.AddVolume(kStageVolumeName, kStageMountPath, {{"type", "scratch"}, {"medium", "Memory"}, {"size", "1Mi"}});
+}
+
+void AddTraceVolume(Additions& additions) {
+  additions.mark += ",trace";
+  const std::string folder(api::kTraceMountPath);
+  additions.env.push_back(EnvValue("PACELINE_TRACE_DIR", folder));
+  // A container that has a plugin of its own keeps it.
+  additions.env.push_back(EnvValue("NCCL_PROFILER_PLUGIN", folder + "/" + std::string(api::kTracePluginName)));
+  additions.AddVolume(kTraceVolumeName, folder, {{"type", "trace"}});
 }
 
 void PatchContainers(Json& patch, const Json& spec, const char* list_name, const std::vector<Json>& env,
@@ -97,8 +115,7 @@ void PatchContainers(Json& patch, const Json& spec, const char* list_name, const
 
 }  // namespace
 
-Json InjectionPatch(const Json& pod, const RunIdentity& identity, StageVolume stage_volume,
-                    const std::vector<api::Checkpoint>& checkpoints) {
+Json InjectionPatch(const Json& pod, const RunIdentity& identity, InjectedVolumes volumes) {
   Json patch = Json::array();
   const Json* meta = Field(pod, "metadata");
   const Json* spec = Field(pod, "spec");
@@ -108,25 +125,26 @@ Json InjectionPatch(const Json& pod, const RunIdentity& identity, StageVolume st
   if (const Json* annotations = Field(*meta, "annotations"); annotations != nullptr && annotations->is_object()) {
     if (const auto mark = annotations->find(std::string(api::kInjectedAnnotation));
         mark != annotations->end() && mark->is_string()) {
-      const bool has_stage = mark->get_ref<const std::string&>().find("stage") != std::string::npos;
-      stage_volume = has_stage ? StageVolume::kAdd : StageVolume::kSkip;
+      const auto& decided = mark->get_ref<const std::string&>();
+      volumes.stage = decided.find("stage") != std::string::npos;
+      volumes.trace = decided.find("trace") != std::string::npos;
     }
   }
-  AddToMap(patch, "/metadata/labels", Field(*meta, "labels"), IdentityLabels(identity));
-  const std::string mark = stage_volume == StageVolume::kAdd ? "identity,stage" : "identity";
-  AddToMap(patch, "/metadata/annotations", Field(*meta, "annotations"), {{api::kInjectedAnnotation, mark}});
+  Additions additions;
+  additions.env = IdentityEnv(identity);
+  Additions first;  // of init containers: they train nothing
+  first.env = additions.env;
+  first.mounts = CheckpointMounts(volumes.checkpoints);
+  if (volumes.stage) AddStageVolume(additions);
+  if (volumes.trace) AddTraceVolume(additions);
+  additions.mounts.insert(additions.mounts.end(), first.mounts.begin(), first.mounts.end());
+  for (Json& volume : CheckpointVolumes(volumes.checkpoints)) additions.volumes.push_back(std::move(volume));
 
-  std::vector<Json> env = IdentityEnv(identity);
-  std::vector<Json> mounts = CheckpointMounts(checkpoints);
-  std::vector<Json> volumes = CheckpointVolumes(checkpoints);
-  PatchContainers(patch, *spec, "initContainers", env, mounts);
-  if (stage_volume == StageVolume::kAdd) {
-    env.push_back(EnvValue("PACELINE_STAGE_FILE", std::string(kStageMountPath) + "/stage"));
-    mounts.insert(mounts.begin(), StageMount());
-    volumes.insert(volumes.begin(), StageVolumeSource());
-  }
-  PatchContainers(patch, *spec, "containers", env, mounts);
-  AddToList(patch, "/spec/volumes", Field(*spec, "volumes"), "name", volumes);
+  AddToMap(patch, "/metadata/labels", Field(*meta, "labels"), IdentityLabels(identity));
+  AddToMap(patch, "/metadata/annotations", Field(*meta, "annotations"), {{api::kInjectedAnnotation, additions.mark}});
+  PatchContainers(patch, *spec, "initContainers", first.env, first.mounts);
+  PatchContainers(patch, *spec, "containers", additions.env, additions.mounts);
+  AddToList(patch, "/spec/volumes", Field(*spec, "volumes"), "name", additions.volumes);
   return patch;
 }
 

@@ -1,7 +1,7 @@
 // What the webhook adds to a pod of a training job, as JSON patch operations: labels and environment that name its run,
-// the stage volume, and the checkpoint directories that an annotated job asks for. Only ever adds: nothing that the pod
-// has is changed, and a pod that has everything gets no patch, so that running twice, or after another webhook, does no
-// harm. Pure.
+// the stage volume, the trace volume of a traced job, and the checkpoint directories that an annotated job asks for.
+// Only ever adds: nothing that the pod has is changed, and a pod that has everything gets no patch, so that running
+// twice, or after another webhook, does no harm. Pure.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -18,12 +18,18 @@ namespace paceline::operator_ {
 inline constexpr std::string_view kStageVolumeName = "paceline-stage";
 inline constexpr std::string_view kStageMountPath = "/run/paceline";
 
-enum class StageVolume { kAdd, kSkip };
+// The volume where NCCL finds the profiler plugin, which writes its trace rings there.
+inline constexpr std::string_view kTraceVolumeName = "paceline-trace";
+
+struct InjectedVolumes {
+  bool stage = false;
+  bool trace = false;
+  std::vector<api::Checkpoint> checkpoints;
+};
 
 // The operations (an array, empty when there is nothing to add) that bring `pod` to where it should be. A container
 // that mounts something at one of our paths already keeps it. `pod` may be malformed: what is not an object or a list
 // where Kubernetes has one is left alone.
-nlohmann::json InjectionPatch(const nlohmann::json& pod, const RunIdentity& identity, StageVolume stage_volume,
-                              const std::vector<api::Checkpoint>& checkpoints = {});
+nlohmann::json InjectionPatch(const nlohmann::json& pod, const RunIdentity& identity, InjectedVolumes volumes);
 
 }  // namespace paceline::operator_

@@ -1,5 +1,7 @@
 #include "operator/webhook/pod_webhook.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -51,6 +53,16 @@ std::map<std::string, std::string> AnnotationsOf(const Json& object) {
   return out;
 }
 
+// What the spec of a TrainingJob says.
+bool IsTraced(const Json& job) {
+  const auto spec = job.find("spec");
+  if (spec == job.end() || !spec->is_object()) return false;
+  const auto tracing = spec->find("tracing");
+  if (tracing == spec->end() || !tracing->is_object()) return false;
+  const auto enabled = tracing->find("enabled");
+  return enabled != tracing->end() && enabled->is_boolean() && enabled->get<bool>();
+}
+
 RunIdentity ToRunIdentity(const api::JobIdentity& identity) {
   return {
       std::string(identity.kind->kind), identity.name, identity.uid, identity.gang, identity.generation, identity.rank};
@@ -78,13 +90,17 @@ std::optional<PodWebhook::Found> PodWebhook::Identify(const kube::AdmissionReque
     view.ns = request.ns;
     const Result<api::JobIdentity> identity = api::IdentifyPod(view, *step->object);
     if (!identity.ok()) return std::nullopt;
-    Found found{ToRunIdentity(*identity), {}, {}};
-    if (identity->kind->group == api::kGroup) return found;
+    Found found{ToRunIdentity(*identity), {}, {}, false};
+    if (identity->kind->group == api::kGroup) {
+      found.is_traced = IsTraced(*step->object);
+      return found;
+    }
     api::AnnotatedSettings settings = api::ParseAnnotations(AnnotationsOf(*step->object), AnnotationsOf(pod));
     // Launchers and heads are the job's own business.
     if (!settings.is_enabled || !identity->carries_rank) return std::nullopt;
     found.errors = std::move(settings.errors);
     found.checkpoints = std::move(settings.settings.checkpoints);
+    found.is_traced = settings.settings.tracing.enabled;
     return found;
   }
   return std::nullopt;
@@ -97,18 +113,18 @@ Result<kube::AdmissionResponse> PodWebhook::Handle(const kube::AdmissionRequest&
   if (!found) return response;
   for (const api::FieldError& error : found->errors) response.warnings.push_back("paceline: " + error.ToString());
 
-  StageVolume stage_volume = StageVolume::kSkip;
-  if (options_.adds_stage_volume) {
+  InjectedVolumes volumes{options_.adds_stage_volume, found->is_traced, found->checkpoints};
+  if (volumes.stage || volumes.trace) {
     const std::string why = WhyNoVolume(
         *request.object, nodes_.List(), [this](std::string_view node) { return reports_.Silence(node); },
         options_.agent_silence_limit);
-    if (why.empty()) {
-      stage_volume = StageVolume::kAdd;
-    } else {
-      response.warnings.push_back("paceline: no stage volume: " + why);
+    if (!why.empty()) {
+      const char* what = !volumes.trace ? "stage volume" : volumes.stage ? "stage volume and no trace" : "trace";
+      response.warnings.push_back(fmt::format("paceline: no {}: {}", what, why));
+      volumes.stage = volumes.trace = false;
     }
   }
-  Json patch = InjectionPatch(*request.object, found->identity, stage_volume, found->checkpoints);
+  Json patch = InjectionPatch(*request.object, found->identity, std::move(volumes));
   if (!patch.empty()) response.patch = std::make_shared<const Json>(std::move(patch));
   return response;
 }

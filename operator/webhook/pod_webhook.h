@@ -35,6 +35,7 @@ class PodWebhook {
     RunIdentity identity;
     std::vector<api::FieldError> errors;
     std::vector<api::Checkpoint> checkpoints;  // of an annotated job; a TrainingJob has them in its template
+    bool is_traced = false;
   };
   std::optional<Found> Identify(const kube::AdmissionRequest& request, Deadline deadline) const;
 

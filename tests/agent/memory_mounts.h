@@ -97,10 +97,10 @@ class MemoryMounts final : public VolumeHost {
     if (is_power_cut()) return Cut();
     return files_->ReadFileStart(path, max_bytes);
   }
-  Status WriteFile(const std::string& path, std::string_view bytes) override {
+  Status WriteFile(const std::string& path, std::string_view bytes, unsigned mode) override {
     return Step([&] {
       if (is_disk_full_) return ResourceExhaustedError("disk full");
-      return files_->WriteFile(path, bytes);
+      return files_->WriteFile(path, bytes, mode);
     });
   }
   Status RemoveFile(const std::string& path) override {

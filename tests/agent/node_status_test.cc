@@ -63,7 +63,39 @@ TEST(NodeStatus, SaysWhatItCannotDo) {
   EXPECT_EQ(status.images[0].state, api::ImageState::kFailed);
   EXPECT_THAT(status.images[0].message, HasSubstr("cannot warm images"));
   EXPECT_EQ(Find(status, kImagesWarmCondition).reason, "NotSupported");
-  EXPECT_EQ(Find(status, kTracingCondition).reason, "NotSupported");
+}
+
+TEST(NodeStatus, TellsWhatTheTracesShow) {
+  api::NodePlan plan = SamplePlan();
+  plan.spec.jobs = {{.ns = "x", .name = "j", .uid = "u", .run = "j-1", .traced = true}};
+  NodeState state = SampleState();
+  state.address = "10.0.0.7:9464";
+  EXPECT_EQ(Find(BuildStatus(plan, state, kNow), kTracingCondition).reason, "NoTraces");
+  state.traces = {{"x/j-1", 8, {{TraceTriggerKind::kProcessLost, "x/j-1", kNow, 3, std::string(2000, 'd')}}},
+                  {"outside", 1, {}}};
+  const api::NodePlanStatus status = BuildStatus(plan, state, kNow);
+  EXPECT_EQ(Find(status, kTracingCondition).reason, "Collecting");
+  EXPECT_EQ(status.agent_address, "10.0.0.7:9464");
+  ASSERT_EQ(status.traces.size(), 2u);
+  EXPECT_EQ(status.traces[0].ns, "x");
+  EXPECT_EQ(status.traces[0].run, "j-1");
+  EXPECT_EQ(status.traces[0].processes, 8);
+  ASSERT_EQ(status.traces[0].alerts.size(), 1u);
+  EXPECT_EQ(status.traces[0].alerts[0].kind, api::TriggerKind::kProcessLost);
+  EXPECT_EQ(status.traces[0].alerts[0].rank, 3);
+  EXPECT_EQ(status.traces[0].alerts[0].detail.size(), api::kMaxAlertDetailBytes);
+  EXPECT_EQ(status.traces[1].ns, "");
+  EXPECT_EQ(status.traces[1].run, "outside");
+  state.pods.emplace_back().pod = {"x", "j-1-0", "uid-1"};
+  state.pods.back().stages = {{"first_step", kNow}};
+  state.traced_stages["uid-1"] = {kNow, std::nullopt};
+  const std::vector<api::PodReport> pods = BuildStatus(plan, state, kNow).pods;
+  ASSERT_EQ(pods[0].stages.size(), 2u);
+  EXPECT_FALSE(pods[0].stages[0].is_traced);
+  EXPECT_EQ(pods[0].stages[1].name, "communicator_ready");
+  EXPECT_TRUE(pods[0].stages[1].is_traced);
+  state.traces[0].open.clear();
+  EXPECT_FALSE(IsSameReport(status, BuildStatus(plan, state, kNow))) << "that it is over is news";
 }
 
 TEST(NodeStatus, TellsWhereTheDriverStands) {

@@ -38,7 +38,9 @@ class TracedJob : public testing::Test {
 
   Collector& Collect(const CollectorOptions& given = {}) {
     CollectorOptions options = given;
-    options.folder = folder_.path();
+    options.folders = [this, path = folder_.path()] {
+      return std::vector<TraceFolder>{{path, ns_, ns_.empty() ? "" : "pod-1"}};
+    };
     options.node = "node-a";
     collector_ = std::make_unique<Collector>(options, files_, clock_, *metrics_);
     return *collector_;
@@ -103,6 +105,7 @@ class TracedJob : public testing::Test {
   }
 
   ring::RingFolder folder_;
+  std::string ns_;  // of the folder, when it is a pod's volume
   RealFileSystem files_;
   RealClock clock_;
   std::unique_ptr<MetricsRegistry> metrics_ = MetricsRegistry::Create();
@@ -113,6 +116,41 @@ class TracedJob : public testing::Test {
 };
 
 constexpr const char* kTraining = "allreduce:dp:20000;compute:2000;sync";
+
+TEST_F(TracedJob, IsCalledByItsNamespaceAndShowsItsStart) {
+  ns_ = "team";
+  const WallTime before = clock_.WallNow();
+  CollectQuickly();
+  Start("allreduce:dp:1000;sync");
+  ASSERT_TRUE(SampleUntil([&] {
+    const auto stages = collector_->Stages();
+    return stages.count("pod-1") > 0 && stages.at("pod-1").first_step && collector_->Runs().size() == 1;
+  }));
+  EXPECT_EQ(collector_->Runs(), std::vector<std::string>{"team/run-1"});
+  const TracedStages stages = collector_->Stages().at("pod-1");
+  EXPECT_GE(*stages.communicator_ready, before);
+  EXPECT_GE(*stages.first_step, *stages.communicator_ready);
+  EXPECT_LE(*stages.first_step, clock_.WallNow());
+  const std::vector<RunState> states = collector_->States();
+  ASSERT_EQ(states.size(), 1u);
+  EXPECT_EQ(states[0].run, "team/run-1");
+  EXPECT_TRUE(states[0].open.empty());
+}
+
+TEST_F(TracedJob, KeepsAnAlertOpenForAsLongAsItHolds) {
+  CollectQuickly();
+  Start("allreduce:dp:1000;sync");
+  ASSERT_TRUE(AwaitProgress());
+  job_->Signal(1, SIGSTOP);
+  const auto is_open = [&] {
+    const std::vector<RunState> states = collector_->States();
+    return states.size() == 1 && !states[0].open.empty();
+  };
+  ASSERT_TRUE(SampleUntil(is_open));
+  EXPECT_EQ(collector_->States()[0].open[0].kind, TraceTriggerKind::kStall);
+  job_->Signal(1, SIGCONT);
+  EXPECT_TRUE(SampleUntil([&] { return !is_open(); }));
+}
 
 TEST_F(TracedJob, NamesAStoppedRankWithinTenSeconds) {
   Start(kTraining);

@@ -43,6 +43,30 @@ TEST(Throttled, HasTheUnitOfItsVersion) {
   EXPECT_FALSE(ParseThrottled("throttled_usec -4\n").ok());
 }
 
+TEST(IoBytes, AreThoseOfTheSystemCalls) {
+  EXPECT_EQ(*ParseIoBytes("rchar: 100\nwchar: 20\nsyscr: 5\nread_bytes: 7\n"), 120u);
+  for (const char* text : {"", "rchar: 1", "rchar: x\nwchar: 1\n", "wchar: -1\nrchar: 1\n"}) {
+    EXPECT_FALSE(ParseIoBytes(text).ok()) << text;
+  }
+}
+
+TEST(IoRate, IsOfTheLastSecond) {
+  RealClock clock;
+  fakes::MemoryFileSystem files(clock);
+  ProcessProbe probe(files, "/proc", "/cgroup");
+  const auto look = [&](uint64_t written, TimePoint now) {
+    EXPECT_TRUE(files.MakeDirectories("/proc/7").ok());
+    EXPECT_TRUE(files.WriteFileAtomically("/proc/7/io", "rchar: 0\nwchar: " + std::to_string(written) + "\n").ok());
+    return probe.IoRateOf(7, now);
+  };
+  const TimePoint start{};
+  EXPECT_EQ(look(1000, start), std::nullopt) << "one look tells no rate";
+  EXPECT_EQ(look(5000, start + 2s), 2000.0);
+  EXPECT_EQ(look(9000, start + 2100ms), 2000.0) << "within a second the same again";
+  EXPECT_EQ(look(5000, start + 4s), 0.0);
+  EXPECT_EQ(probe.IoRateOf(8, start), std::nullopt);
+}
+
 TEST(Parsers, SurviveAnyBytes) {
   std::mt19937 random(1);
   const std::string good = "12 (a) S\n3:cpu,cpuacct:/x\nthrottled_usec 12\n1 2 3\n";

@@ -7,7 +7,8 @@
 
 namespace paceline::collectives {
 
-ProxyThread::ProxyThread(int version) : driver_(version), thread_([this](std::stop_token stop) { Run(stop); }) {}
+ProxyThread::ProxyThread(int version, const std::string& plugin)
+    : driver_(version, plugin), thread_([this](std::stop_token stop) { Run(stop); }) {}
 
 ProxyThread::~ProxyThread() {
   thread_.request_stop();

@@ -27,7 +27,7 @@ struct ProxyOrder {
 class ProxyThread {
  public:
   // `version` of the plugin's interface.
-  explicit ProxyThread(int version);
+  ProxyThread(int version, const std::string& plugin);
   ~ProxyThread();
 
   // The operations of one launch, which the thread takes over in one pass.

@@ -15,7 +15,9 @@ float ValueOf(uint32_t rank, uint64_t number, uint64_t place) {
 }  // namespace
 
 Trainer::Trainer(TrainerOptions options)
-    : options_(std::move(options)), driver_(options_.settings.version), proxy_(options_.settings.version) {}
+    : options_(std::move(options)),
+      driver_(options_.settings.version, options_.plugin),
+      proxy_(options_.settings.version, options_.plugin) {}
 
 Result<std::unique_ptr<Trainer>> Trainer::Create(TrainerOptions options, UniqueFd listener) {
   std::unique_ptr<Trainer> trainer(new Trainer(std::move(options)));

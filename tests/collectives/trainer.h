@@ -31,6 +31,7 @@ struct TrainerOptions {
   uint64_t iterations = 1;
   bool checks_results = true;  // false: goes on with wrong ones, as training does
   Faults faults;
+  std::string plugin = PACELINE_TRACER;
 };
 
 class Trainer {

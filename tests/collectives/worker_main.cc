@@ -4,7 +4,7 @@
 //   comm=dp=0,1,2,3 (again for each)  schedule=TEXT  iterations=N  check=0 (of results)  and the faults hang-at,
 //   hang-in-call-at, kernel-stuck-at, mismatch-at, swap-at (numbers of operations), extra-compute-us
 //
-// The plugin takes PACELINE_TRACE_DIR and the rest from the environment. Exit codes: 0 all results right, 1 not.
+// The plugin is that of NCCL_PROFILER_PLUGIN, when set, and takes PACELINE_TRACE_DIR and the rest from the environment. Exit codes: 0 all results right, 1 not.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -86,6 +86,7 @@ Status Take(const std::string& name, const std::string& value, Arguments& argume
 
 Status RunWorker(int argc, char** argv) {
   Arguments arguments;
+  if (const char* plugin = std::getenv("NCCL_PROFILER_PLUGIN")) arguments.options.plugin = plugin;
   for (int i = 1; i < argc; i++) {
     const std::string argument = argv[i];
     const size_t equals = argument.find('=');

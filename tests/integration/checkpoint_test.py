@@ -12,16 +12,14 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "operator"))
 import bed  # noqa: E402
+import nodes  # noqa: E402
 from checks_foreign import ENABLED, indexed_job  # noqa: E402
+from nodes import NODES, PROGRAMS, TESTBED, NodeProcess, in_node, is_ready  # noqa: E402
 
-TESTBED = os.path.join(bed.ROOT, "scripts", "testbed")
-PROGRAMS = os.path.dirname(bed.PROGRAM)
-NODES = ("n1", "n2")
 MEGABYTES = 48
 
 WRITE = f"""
@@ -57,56 +55,12 @@ time.sleep(600)
 """
 
 
-class NodeProcess:
-    """A program on one node, started through scripts/testbed exec; its log quotes itself in failures."""
-
-    def __init__(self, node, name, command):
-        self.node, self.name, self.command = node, name, command
-        self.pid_file = f"/run/paceline-test-{name}.pid"
-        self.log = os.path.join(FOLDER.name, f"{node}-{name}.log")
-        self.process = None
-
-    def start(self):
-        with open(self.log, "a", encoding="utf-8") as log:
-            script = f"echo $$ > {self.pid_file}; exec {self.command}"
-            self.process = subprocess.Popen([TESTBED, "exec", self.node, "--", "sh", "-c", script], stdout=log, stderr=log,
-                                            stdin=subprocess.DEVNULL)
-
-    def end(self, signal, timeout=60):
-        if self.process is None:
-            return
-        bed.run(TESTBED, "exec", self.node, "--", "sh", "-c", f"kill -{signal} $(cat {self.pid_file})", ok=False)
-        try:
-            self.process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            raise bed.Failure(f"{self.name} on {self.node} did not end") from None
-        self.process = None
-
-    def tail(self):
-        if not os.path.exists(self.log):
-            return ""
-        with open(self.log, encoding="utf-8", errors="replace") as file:
-            return f"--- {self.node} {self.name}\n" + "".join(file.readlines()[-12:])
-
-
-def in_node(node, *command):
-    return bed.run(TESTBED, "exec", node, "--", *command, ok=False)[1]
-
-
 def processes():
     holders = [NodeProcess(node, "holder", " ".join((
         f"{PROGRAMS}/paceline-holder", "--programs", f"{PROGRAMS}/paceline-hdfs-mount", "--stop-mounts", "yes")))
         for node in NODES]
-    agents = [NodeProcess(node, "agent", " ".join((
-        f"{PROGRAMS}/paceline-agent", "--node-name", node, "--kubeconfig", os.environ["KUBECONFIG"],
-        "--metrics-port", "19464", "--stage-period", "500ms", "--clean-up-period", "5s", "--hdfs-memory-limit", "64Mi")))
-        for node in NODES]
+    agents = nodes.agents("--hdfs-memory-limit", "64Mi")
     return holders, agents
-
-
-def is_ready(node):
-    return "ok" in in_node(node, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://127.0.0.1:19464/readyz").replace("200", "ok")
 
 
 def job(context, name, script, read_only=False):
@@ -213,25 +167,12 @@ def check(context):
         bed.run(TESTBED, "hdfs", "dfs", "-rm", "-r", "-skipTrash", f"/{context.ns}", ok=False)
 
 
-def install():
-    crdgen = os.path.join(PROGRAMS, "paceline-crdgen")
-    bed.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=bed.run(crdgen, "print"))
-    bed.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-    bed.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": bed.SYSTEM}})
-    bed.kubectl("delete", "lease", "-n", bed.SYSTEM, "paceline-operator", "--ignore-not-found")
-    bed.apply({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "csi.paceline.dev"},
-               "spec": {"attachRequired": False, "podInfoOnMount": True, "requiresRepublish": True, "fsGroupPolicy": "None",
-                        "volumeLifecycleModes": ["Ephemeral", "Persistent"]}})
-
-
 def main():
-    global FOLDER
     if not os.environ.get("KUBECONFIG") or not os.environ.get("HDFS_URI"):
         print("skipped: no KUBECONFIG or no HDFS_URI; start scripts/testbed up kubernetes hdfs and eval its env")
         print("0 passed, 0 failed, 1 skipped")
         return 0
-    FOLDER = tempfile.TemporaryDirectory(prefix="paceline-checkpoint-")
-    install()
+    nodes.install()
     started = time.monotonic()
     context = bed.Context(f"ckpt-{int(time.time()) % 100000}")
     try:
@@ -244,8 +185,7 @@ def main():
         return 1
     finally:
         context.tear_down()
-        bed.kubectl("delete", "csidriver", "csi.paceline.dev", "--ignore-not-found")
-        FOLDER.cleanup()
+        nodes.uninstall()
     print("1 passed, 0 failed, 0 skipped")
     return 0
 

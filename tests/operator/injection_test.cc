@@ -23,7 +23,7 @@ std::string EnvOf(const Json& container, std::string_view name) {
 TEST(InjectionPatch, NamesTheRunAndGivesTheStageVolume) {
   const Json pod =
       Pod(R"({"metadata":{},"spec":{"initContainers":[{"name":"setup"}],"containers":[{"name":"main"}]}})");
-  const Json after = pod.patch(InjectionPatch(pod, Identity(), StageVolume::kAdd));
+  const Json after = pod.patch(InjectionPatch(pod, Identity(), {.stage = true}));
   const Json& labels = after["metadata"]["labels"];
   EXPECT_EQ(labels["paceline.dev/run"], Identity().Run());
   EXPECT_EQ(labels["paceline.dev/rank"], "5");
@@ -55,7 +55,7 @@ std::vector<api::Checkpoint> Checkpoints() {
 TEST(InjectionPatch, MountsCheckpointsInEveryContainer) {
   const Json pod = Pod(R"({"metadata":{},"spec":{"initContainers":[{"name":"setup"}],"containers":[{"name":"main"},
       {"name":"side","volumeMounts":[{"name":"v","mountPath":"/out"}]}]}})");
-  const Json after = pod.patch(InjectionPatch(pod, Identity(), StageVolume::kSkip, Checkpoints()));
+  const Json after = pod.patch(InjectionPatch(pod, Identity(), {.checkpoints = Checkpoints()}));
   const Json& spec = after["spec"];
   ASSERT_EQ(spec["volumes"].size(), 2u);
   EXPECT_EQ(spec["volumes"][0], Json::parse(R"({"name":"paceline-checkpoint-model","csi":{"driver":"csi.paceline.dev",
@@ -69,18 +69,33 @@ TEST(InjectionPatch, MountsCheckpointsInEveryContainer) {
   EXPECT_EQ(spec["initContainers"][0]["volumeMounts"], spec["containers"][0]["volumeMounts"]);
   EXPECT_EQ(spec["containers"][1]["volumeMounts"][0]["name"], "v") << "the container's own mount stays";
   EXPECT_EQ(spec["containers"][1]["volumeMounts"].size(), 2u);
-  EXPECT_EQ(InjectionPatch(after, Identity(), StageVolume::kSkip, Checkpoints()), Json::array());
+  EXPECT_EQ(InjectionPatch(after, Identity(), {.checkpoints = Checkpoints()}), Json::array());
+}
+
+TEST(InjectionPatch, GivesTracedContainersThePlugin) {
+  const Json pod = Pod(R"({"metadata":{},"spec":{"initContainers":[{"name":"setup"}],"containers":[{"name":"main"},
+      {"name":"own","env":[{"name":"NCCL_PROFILER_PLUGIN","value":"mine"}]}]}})");
+  const Json after = pod.patch(InjectionPatch(pod, Identity(), {.stage = true, .trace = true}));
+  EXPECT_EQ(after["metadata"]["annotations"]["paceline.dev/injected"], "identity,stage,trace");
+  const Json& main = after["spec"]["containers"][0];
+  EXPECT_EQ(EnvOf(main, "PACELINE_TRACE_DIR"), "/run/paceline/trace");
+  EXPECT_EQ(EnvOf(main, "NCCL_PROFILER_PLUGIN"), "/run/paceline/trace/libnccl-profiler-paceline.so");
+  EXPECT_EQ(main["volumeMounts"][1], Json::parse(R"({"name":"paceline-trace","mountPath":"/run/paceline/trace"})"));
+  EXPECT_EQ(EnvOf(after["spec"]["containers"][1], "NCCL_PROFILER_PLUGIN"), "mine");
+  EXPECT_FALSE(after["spec"]["initContainers"][0].contains("volumeMounts"));
+  EXPECT_EQ(after["spec"]["volumes"][1], Json::parse(R"({"name":"paceline-trace","csi":{"driver":"csi.paceline.dev",
+      "volumeAttributes":{"type":"trace"}}})"));
 }
 
 TEST(InjectionPatch, IsEmptyTheSecondTime) {
   const Json pod = Pod(R"({"metadata":{"labels":{"a":"b"}},"spec":{"volumes":[{"name":"v"}],"containers":[
       {"name":"main","env":[{"name":"X","value":"1"}],"volumeMounts":[{"name":"v","mountPath":"/v"}]},{"name":"side"}]}})");
-  for (const StageVolume volume : {StageVolume::kAdd, StageVolume::kSkip}) {
-    const Json once = pod.patch(InjectionPatch(pod, Identity(), volume));
-    EXPECT_EQ(InjectionPatch(once, Identity(), volume), Json::array());
+  for (const bool has_volumes : {true, false}) {
+    const InjectedVolumes volumes{.stage = has_volumes, .trace = has_volumes};
+    const Json once = pod.patch(InjectionPatch(pod, Identity(), volumes));
+    EXPECT_EQ(InjectionPatch(once, Identity(), volumes), Json::array());
     // The nodes changed in between: what the first call decided stays.
-    const StageVolume other = volume == StageVolume::kAdd ? StageVolume::kSkip : StageVolume::kAdd;
-    EXPECT_EQ(InjectionPatch(once, Identity(), other), Json::array());
+    EXPECT_EQ(InjectionPatch(once, Identity(), {.stage = !has_volumes, .trace = !has_volumes}), Json::array());
   }
 }
 
@@ -88,7 +103,7 @@ TEST(InjectionPatch, ChangesNothingThatIsThere) {
   const Json pod = Pod(R"({"metadata":{"labels":{"paceline.dev/run":"mine","keep":"me"},"annotations":{"note":"x"}},
       "spec":{"volumes":[{"name":"own","emptyDir":{}}],"containers":[{"name":"main",
       "env":[{"name":"PACELINE_RUN","value":"mine"}],"volumeMounts":[{"name":"own","mountPath":"/run/paceline"}]}]}})");
-  const Json patch = InjectionPatch(pod, Identity(), StageVolume::kAdd);
+  const Json patch = InjectionPatch(pod, Identity(), {.stage = true});
   for (const Json& operation : patch) EXPECT_EQ(operation["op"], "add");
   const Json after = pod.patch(patch);
   EXPECT_EQ(after["metadata"]["labels"]["paceline.dev/run"], "mine");
@@ -113,7 +128,7 @@ TEST(InjectionPatch, LeavesMalformedPodsAlone) {
       R"({"metadata":{"annotations":{"paceline.dev/injected":5}},"spec":{"containers":[]}})"};
   for (const std::string& text : pods) {
     const Json pod = Json::parse(text);
-    const Json patch = InjectionPatch(pod, Identity(), StageVolume::kAdd);
+    const Json patch = InjectionPatch(pod, Identity(), {.stage = true});
     EXPECT_TRUE(patch.is_array()) << text;
     for (const Json& operation : patch) EXPECT_EQ(operation["op"], "add") << text;
     EXPECT_NO_THROW(pod.patch(patch)) << text << " " << patch.dump();

@@ -265,5 +265,17 @@ TEST(WhyFailed, TellsTheCauseNotTheConsequence) {
   }
 }
 
+TEST(MomentsOf, TakesWhatTheProgramSaysBeforeWhatItsCollectivesShow) {
+  WorkerInput worker = FullWorker();
+  worker.markers = {{"first_step", AtMs(4000), StageSource::kTracer},
+                    {"communicator_ready", AtMs(3500), StageSource::kTracer},
+                    {"first_step", AtMs(5123), StageSource::kMarker}};
+  const WorkerMoments moments = MomentsOf(worker, Start(), nullptr);
+  EXPECT_EQ(moments.end(StageName::kFirstStep)->best, AtMs(5123));
+  EXPECT_EQ(moments.end(StageName::kFirstStep)->source, StageSource::kMarker);
+  EXPECT_EQ(moments.end(StageName::kCommunicatorReady)->best, AtMs(3500));
+  EXPECT_EQ(moments.end(StageName::kCommunicatorReady)->source, StageSource::kTracer);
+}
+
 }  // namespace
 }  // namespace paceline::operator_

@@ -1,0 +1,22 @@
+// What the agent answers about traces over HTTP, for the operator and for people:
+//
+//   GET /v1/traces                              the runs with traced processes here, and what goes wrong with them
+//   GET /v1/traces/NAMESPACE/RUN/tables         what is in flight now
+//   GET /v1/traces/NAMESPACE/RUN/records?since=NANOSECONDS   what has ended, since a time of the Unix epoch
+//
+// JSON as in docs/formats/trace-tables.md. Outside Kubernetes a run has no namespace and its name stands alone. Builds
+// answers only; the server is lib/net's. Thread-safe.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "agent/trace/collector.h"
+#include "lib/net/http_server.h"
+
+namespace paceline::agent {
+
+// `collector` must outlive the routes.
+std::map<std::string, net::Handler> TraceRoutes(const Collector& collector);
+
+}  // namespace paceline::agent

@@ -1,0 +1,83 @@
+"""Programs as processes on the nodes of the test bed, for checks of what only a node can show."""
+import os
+import subprocess
+import tempfile
+
+import bed
+
+TESTBED = os.path.join(bed.ROOT, "scripts", "testbed")
+PROGRAMS = os.path.dirname(bed.PROGRAM)
+NODES = ("n1", "n2")
+AGENT_PORT = 19464
+
+
+class NodeProcess:
+    """A program on one node, started through scripts/testbed exec; its log quotes itself in failures."""
+
+    _logs = tempfile.TemporaryDirectory(prefix="paceline-nodes-")
+
+    def __init__(self, node, name, command):
+        self.node, self.name, self.command = node, name, command
+        self.pid_file = f"/run/paceline-test-{name}.pid"
+        self.log = os.path.join(self._logs.name, f"{node}-{name}.log")
+        self.process = None
+
+    def start(self):
+        with open(self.log, "a", encoding="utf-8") as log:
+            script = f"echo $$ > {self.pid_file}; exec {self.command}"
+            self.process = subprocess.Popen([TESTBED, "exec", self.node, "--", "sh", "-c", script], stdout=log, stderr=log,
+                                            stdin=subprocess.DEVNULL)
+
+    def end(self, signal, timeout=60):
+        if self.process is None:
+            return
+        bed.run(TESTBED, "exec", self.node, "--", "sh", "-c", f"kill -{signal} $(cat {self.pid_file})", ok=False)
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise bed.Failure(f"{self.name} on {self.node} did not end") from None
+        self.process = None
+
+    def tail(self):
+        if not os.path.exists(self.log):
+            return ""
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            return f"--- {self.node} {self.name}\n" + "".join(file.readlines()[-12:])
+
+
+def in_node(node, *command):
+    return bed.run(TESTBED, "exec", node, "--", *command, ok=False)[1]
+
+
+def agents(*arguments):
+    """One for each node, not started."""
+    return [NodeProcess(node, "agent", " ".join((
+        f"{PROGRAMS}/paceline-agent", "--node-name", node, "--kubeconfig", os.environ["KUBECONFIG"], "--metrics-port", str(AGENT_PORT),
+        "--advertise-address", address_of(node),
+        "--trace-plugin", os.path.realpath(f"{PROGRAMS}/../lib/libnccl-profiler-paceline.so"), "--stage-period", "500ms", "--clean-up-period", "5s", *arguments))) for node in NODES]
+
+
+def address_of(node):
+    addresses = bed.get("node", node)["status"]["addresses"]
+    return next(a["address"] for a in addresses if a["type"] == "InternalIP")
+
+
+def is_ready(node):
+    return "ok" in in_node(node, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", f"http://127.0.0.1:{AGENT_PORT}/readyz").replace("200", "ok")
+
+
+def install():
+    """CRDs, our namespace, the CSI driver."""
+    crdgen = os.path.join(PROGRAMS, "paceline-crdgen")
+    bed.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=bed.run(crdgen, "print"))
+    bed.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    bed.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": bed.SYSTEM}})
+    bed.kubectl("delete", "lease", "-n", bed.SYSTEM, "paceline-operator", "--ignore-not-found")
+    bed.apply({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "csi.paceline.dev"},
+               "spec": {"attachRequired": False, "podInfoOnMount": True, "requiresRepublish": True, "fsGroupPolicy": "None",
+                        "volumeLifecycleModes": ["Ephemeral", "Persistent"]}})
+
+
+def uninstall():
+    bed.kubectl("delete", "csidriver", "csi.paceline.dev", "--ignore-not-found")
