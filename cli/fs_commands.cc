@@ -20,7 +20,6 @@ namespace {
 
 constexpr Duration kDataLimit = std::chrono::seconds(120);
 constexpr Duration kQuiet = std::chrono::minutes(10);  // longer than any close of ours takes
-constexpr Duration kProgressPeriod = std::chrono::milliseconds(200);
 
 struct FsOptions {
   std::vector<std::string> uris;
@@ -328,7 +327,7 @@ Status Runner::CleanBelow(const Place& place, const std::string& path, size_t& r
   ASSIGN_OR_RETURN(const std::vector<hdfs::FileStatus> entries, hdfs::ListAll(*place.fs, path, Soon()));
   for (const hdfs::FileStatus& entry : entries) {
     if (entry.type != hdfs::FileStatus::Type::kDirectory || !place.fs->IsVisibleName(entry.name)) continue;
-    RETURN_IF_ERROR(CleanBelow(place, Join(path, entry.name), removed));
+    RETURN_IF_ERROR(CleanBelow(place, JoinPath(path, entry.name), removed));
   }
   return Status();
 }
@@ -421,8 +420,7 @@ class FsGroup final : public FsCommands {
       if (!command->parsed()) continue;
       const Status status = (runner.*body)();
       if (status.ok()) return 0;
-      fmt::print(stderr, "pacectl: {}\n", status.message());
-      return 1;
+      return Fail(status);
     }
     return 2;
   }

@@ -17,8 +17,6 @@ namespace paceline::cli {
 namespace {
 
 constexpr Duration kStoreLimit = std::chrono::minutes(2);
-constexpr Duration kProgressPeriod = std::chrono::milliseconds(200);
-constexpr int kBroken = 3;  // verification found something wrong
 
 struct ImageOptions {
   std::string source, image;
@@ -28,11 +26,6 @@ struct ImageOptions {
   int threads = 0;
   RegistryAccess registry;
 };
-
-int Fail(const Status& status) {
-  fmt::print(stderr, "pacectl: {}\n", status.message());
-  return 1;
-}
 
 Result<blocks::Platform> PlatformOf(const ImageOptions& options) {
   if (options.platform.empty()) return blocks::ThisPlatform();
@@ -63,9 +56,9 @@ class ProgressLine {
   std::jthread thread_;
 };
 
-class Runner {
+class ImageRunner {
  public:
-  Runner(const ImageOptions& options, OutputFormat format, const Clock& clock)
+  ImageRunner(const ImageOptions& options, OutputFormat format, const Clock& clock)
       : options_(options), format_(format), clock_(clock), places_(options.registry, clock) {}
 
   int Convert();
@@ -85,7 +78,7 @@ class Runner {
   const ImagePlaces places_;
 };
 
-Result<blocks::ImageReport> Runner::RunConversion() {
+Result<blocks::ImageReport> ImageRunner::RunConversion() {
   blocks::ConvertProgress progress;
   blocks::ImageConversion conversion;
   ASSIGN_OR_RETURN(conversion.platform, PlatformOf(options_));
@@ -109,7 +102,7 @@ Result<blocks::ImageReport> Runner::RunConversion() {
   return blocks::ConvertImage(*source, *store, conversion, clock_, {});
 }
 
-int Runner::Convert() {
+int ImageRunner::Convert() {
   const TimePoint start = clock_.Now();
   const Result<blocks::ImageReport> report = RunConversion();
   if (!report.ok()) return Fail(report.status().Annotate("convert " + options_.source));
@@ -122,8 +115,8 @@ int Runner::Convert() {
   return 0;
 }
 
-void Runner::ReadLayer(blocks::BlobStore& store, LayerStatusColumn column, std::atomic<uint64_t>* done,
-                       ShownLayer* shown) {
+void ImageRunner::ReadLayer(blocks::BlobStore& store, LayerStatusColumn column, std::atomic<uint64_t>* done,
+                            ShownLayer* shown) {
   if (column == LayerStatusColumn::kShow) {
     blocks::CheckOptions check;
     check.on_progress = [done](uint64_t bytes) { *done += bytes; };
@@ -143,7 +136,7 @@ void Runner::ReadLayer(blocks::BlobStore& store, LayerStatusColumn column, std::
   shown->checked.chunks = index->chunk_count();
 }
 
-Result<ShownImage> Runner::ReadImage(LayerStatusColumn column) {
+Result<ShownImage> ImageRunner::ReadImage(LayerStatusColumn column) {
   ASSIGN_OR_RETURN(const blocks::Platform platform, PlatformOf(options_));
   ASSIGN_OR_RETURN(const std::unique_ptr<blocks::BlobStore> store,
                    places_.OpenStore(options_.store, blocks::StoreAccess::kRead));
@@ -162,7 +155,7 @@ Result<ShownImage> Runner::ReadImage(LayerStatusColumn column) {
   return shown;
 }
 
-int Runner::Show(LayerStatusColumn column) {
+int ImageRunner::Show(LayerStatusColumn column) {
   const Result<ShownImage> image = ReadImage(column);
   if (!image.ok()) return Fail(image.status());
   const auto failed = [](const ShownLayer& layer) { return !layer.status.ok(); };
@@ -174,10 +167,10 @@ int Runner::Show(LayerStatusColumn column) {
                image->image.subject.digest.ToString(), image->image.platform,
                RenderTable(ImageTable(*image, is_broken ? LayerStatusColumn::kShow : column)));
   }
-  return is_broken ? kBroken : 0;
+  return is_broken ? kExitBroken : 0;
 }
 
-using Body = int (Runner::*)();
+using ImageBody = int (ImageRunner::*)();
 
 class ImageGroup final : public ImageCommands {
  public:
@@ -187,16 +180,16 @@ class ImageGroup final : public ImageCommands {
     CLI::App* convert = Add("convert",
                             "convert an image, layer by layer; layers that the store holds are not converted again, "
                             "so that a run that was broken off goes on from there",
-                            &Runner::Convert);
+                            &ImageRunner::Convert);
     convert->add_option("source", options_.source, kSourceHelp)->required();
     convert->add_option("--chunk-size", options_.chunk_size, "largest piece that is fetched at once, 4KiB to 4MiB")
         ->capture_default_str();
     convert->add_option("--threads", options_.threads, "threads that compress (one for each processor unless given)")
         ->check(CLI::Range(1, 1024));
     AddStore(*convert);
-    AddReader("inspect", "what a converted image consists of", &Runner::Inspect);
+    AddReader("inspect", "what a converted image consists of", &ImageRunner::Inspect);
     AddReader("verify", "read a converted image whole and check every digest; exit code 3 when something is wrong",
-              &Runner::Verify);
+              &ImageRunner::Verify);
   }
 
   bool is_given() const override {
@@ -204,7 +197,7 @@ class ImageGroup final : public ImageCommands {
   }
 
   int Run(OutputFormat format, const Clock& clock) override {
-    Runner runner(options_, format, clock);
+    ImageRunner runner(options_, format, clock);
     for (const auto& [command, body] : bodies_) {
       if (command->parsed()) return (runner.*body)();
     }
@@ -212,7 +205,7 @@ class ImageGroup final : public ImageCommands {
   }
 
  private:
-  CLI::App* Add(const std::string& name, const std::string& help, Body body) {
+  CLI::App* Add(const std::string& name, const std::string& help, ImageBody body) {
     CLI::App* command = group_->add_subcommand(name, help);
     command->add_option("-o,--output", *output_, "table, json or yaml")->capture_default_str();
     command->fallthrough();
@@ -220,7 +213,7 @@ class ImageGroup final : public ImageCommands {
     return command;
   }
 
-  void AddReader(const std::string& name, const std::string& help, Body body) {
+  void AddReader(const std::string& name, const std::string& help, ImageBody body) {
     CLI::App* command = Add(name, help, body);
     command
         ->add_option("image", options_.image,
@@ -238,7 +231,7 @@ class ImageGroup final : public ImageCommands {
   std::string* output_;
   ImageOptions options_;
   CLI::App* group_;
-  std::vector<std::pair<CLI::App*, Body>> bodies_;
+  std::vector<std::pair<CLI::App*, ImageBody>> bodies_;
 };
 
 }  // namespace

@@ -21,6 +21,10 @@ std::string HomeFolder() {
   return user == nullptr ? "" : user->pw_dir;
 }
 
+std::string CredentialsPath(const RegistryAccess& access) {
+  return (access.docker_config.empty() ? HomeFolder() + "/.docker" : access.docker_config) + "/config.json";
+}
+
 blocks::RegistryOptions OptionsOf(const RegistryAccess& access) {
   blocks::RegistryOptions options;
   options.hosts_root = access.hosts_folder;
@@ -29,9 +33,8 @@ blocks::RegistryOptions OptionsOf(const RegistryAccess& access) {
   options.skip_verification = access.skips_verification;
   options.user_agent = "pacectl";
   const bool is_named = !access.docker_config.empty();
-  const std::string folder = is_named ? access.docker_config : HomeFolder() + "/.docker";
   options.credentials =
-      blocks::NewDockerConfigSource([path = folder + "/config.json", is_named]() -> Result<std::string> {
+      blocks::NewDockerConfigSource([path = CredentialsPath(access), is_named]() -> Result<std::string> {
         Result<std::string> text = RealFileSystem().ReadFile(path, kMaxCredentialBytes);
         // Who never logged in anywhere has no such file, and is anonymous.
         if (!text.ok() && IsNotFound(text.status()) && !is_named) return std::string("{}");
@@ -61,17 +64,6 @@ Result<FoundImage> FindBySubject(blocks::BlobStore& store, const std::string& te
   }
   found.manifest = std::move(*manifest);
   return found;
-}
-
-Result<FoundImage> FindWith(
-    blocks::BlobStore& store, const std::string& text, const blocks::Platform& platform, Deadline deadline,
-    const std::function<Result<std::unique_ptr<blocks::ImageSource>>(const std::string&)>& open) {
-  const Result<blocks::Digest> digest = blocks::ParseDigest(text);
-  if (digest.ok()) return FindBySubject(store, text, *digest, deadline);
-  if (text.find(':') == std::string::npos) return FindBySubject(store, text, std::nullopt, deadline);
-  ASSIGN_OR_RETURN(const std::unique_ptr<blocks::ImageSource> source, open(text));
-  ASSIGN_OR_RETURN(const blocks::SourceImage image, source->Resolve(platform, deadline));
-  return FindBySubject(store, text, image.manifest.digest, deadline);
 }
 
 }  // namespace
@@ -104,20 +96,26 @@ Result<std::unique_ptr<blocks::ImageSource>> ImagePlaces::OpenSource(const std::
 
 Result<FoundImage> ImagePlaces::FindImage(blocks::BlobStore& store, const std::string& text,
                                           const blocks::Platform& platform, Deadline deadline) const {
-  return FindWith(store, text, platform, deadline, [this](const std::string& source) { return OpenSource(source); });
+  const Result<blocks::Digest> digest = blocks::ParseDigest(text);
+  if (digest.ok()) return FindBySubject(store, text, *digest, deadline);
+  if (text.find(':') == std::string::npos) return FindBySubject(store, text, std::nullopt, deadline);
+  ASSIGN_OR_RETURN(const std::unique_ptr<blocks::ImageSource> source, OpenSource(text));
+  ASSIGN_OR_RETURN(const blocks::SourceImage image, source->Resolve(platform, deadline));
+  return FindBySubject(store, text, image.manifest.digest, deadline);
 }
 
-Result<std::unique_ptr<blocks::BlobStore>> OpenStore(const std::string& url, blocks::StoreAccess access) {
-  if (url.starts_with("file:///"))
-    return blocks::OpenFolderStore(url.substr(std::string_view("file://").size()), access);
-  if (url.starts_with('/')) return blocks::OpenFolderStore(url, access);
-  return InvalidArgumentError("\"" + url + "\" is no store: file:///FOLDER");
-}
-
-Result<FoundImage> FindImage(blocks::BlobStore& store, const std::string& text, const blocks::Platform& platform,
-                             Deadline deadline) {
-  return FindWith(store, text, platform, deadline,
-                  [](const std::string& source) { return blocks::OpenLocalSource(source); });
+std::vector<std::string> ImagePlaces::SnapshotterArguments() const {
+  std::vector<std::string> arguments = {"--registry-hosts-folder", access_.hosts_folder};
+  const std::string credentials = CredentialsPath(access_);
+  if (!access_.docker_config.empty() || files_.Stat(credentials).ok()) {
+    arguments.insert(arguments.end(), {"--registry-credentials", credentials});
+  }
+  for (const std::string& host : access_.plain_http) {
+    arguments.insert(arguments.end(), {"--registry-plain-http", host});
+  }
+  for (const std::string& file : access_.ca_files) arguments.insert(arguments.end(), {"--registry-ca-files", file});
+  if (access_.skips_verification) arguments.insert(arguments.end(), {"--registry-skip-verification", "true"});
+  return arguments;
 }
 
 }  // namespace paceline::cli

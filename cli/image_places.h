@@ -55,16 +55,13 @@ class ImagePlaces {
   Result<FoundImage> FindImage(blocks::BlobStore& store, const std::string& text, const blocks::Platform& platform,
                                Deadline deadline) const;
 
+  // The same access to registries as arguments of paceline-snapshotter.
+  std::vector<std::string> SnapshotterArguments() const;
+
  private:
   const RegistryAccess& access_;
   const Clock& clock_;
   RealFileSystem files_;
 };
-
-// For commands without flags for registries: with RegistryAccess as it is by itself, and sources and stores that are
-// folders.
-Result<std::unique_ptr<blocks::BlobStore>> OpenStore(const std::string& url, blocks::StoreAccess access);
-Result<FoundImage> FindImage(blocks::BlobStore& store, const std::string& text, const blocks::Platform& platform,
-                             Deadline deadline);
 
 }  // namespace paceline::cli

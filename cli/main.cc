@@ -33,14 +33,8 @@ struct Options {
   std::string color = "auto";
 };
 
-int Fail(const Status& status) {
-  fmt::print(stderr, "pacectl: {}\n", status.message());
-  return 1;
-}
-
 // Exit codes: 0 fine, 1 failed, 2 wrong usage (CLI11's own codes are folded into it), 3 doctor found something broken.
 constexpr int kUsageError = 2;
-constexpr int kBroken = 3;
 
 WaterfallStyle StyleOf(const Options& options) {
   WaterfallStyle style;
@@ -123,7 +117,7 @@ int DoDoctor(const Options&, OutputFormat format, Session& session, WallTime now
   const std::vector<CheckResult> checks = Diagnose(facts, std::string(Version()), now);
   fmt::print("{}", format == OutputFormat::kTable ? RenderChecks(checks) : RenderValue(ChecksValue(checks), format));
   for (const CheckResult& check : checks) {
-    if (check.level == CheckLevel::kFail) return kBroken;
+    if (check.level == CheckLevel::kFail) return kExitBroken;
   }
   return 0;
 }

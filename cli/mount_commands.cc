@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/image_places.h"
+#include "cli/output.h"
 #include "lib/base/filesystem.h"
 
 namespace paceline::cli {
@@ -21,12 +22,8 @@ struct MountOptions {
   std::string image, directory, store, platform, cache_folder, cache_quota, hot_set, log_file, backing;
   bool is_writable = false;
   bool is_forced = false;
+  RegistryAccess registry;
 };
-
-int Fail(const Status& status) {
-  fmt::print(stderr, "pacectl: {}\n", status.message());
-  return 1;
-}
 
 // Beside this program, as both are installed; else where the shell finds it.
 std::string ProgramPath() {
@@ -65,6 +62,7 @@ class MountGroup final : public MountCommands {
     mount_->add_option("--log-file", options_.log_file, "log of the process that serves the mount");
     mount_->add_option("--backing", options_.backing, "auto, file or loop: how EROFS gets at its layers");
     mount_->add_flag("--writable", options_.is_writable, "take writes, which are dropped when it is unmounted");
+    AddRegistryOptions(*mount_, &options_.registry);
     unmount_ = group->add_subcommand("unmount", "take a mounted image down, also when its server has died");
     unmount_->add_option("directory", options_.directory)->required();
     unmount_->add_flag("--force", options_.is_forced, "also while it is in use: whoever uses it gets errors");
@@ -92,20 +90,21 @@ class MountGroup final : public MountCommands {
   }
 
  private:
-  Result<std::string> FindDigest(const Clock& clock) const {
+  Result<std::string> FindDigest(const ImagePlaces& places, const Clock& clock) const {
     blocks::Platform platform = blocks::ThisPlatform();
     if (!options_.platform.empty()) {
       ASSIGN_OR_RETURN(platform, blocks::ParsePlatform(options_.platform));
     }
     ASSIGN_OR_RETURN(const std::unique_ptr<blocks::BlobStore> store,
-                     OpenStore(options_.store, blocks::StoreAccess::kRead));
+                     places.OpenStore(options_.store, blocks::StoreAccess::kRead));
     ASSIGN_OR_RETURN(const FoundImage found,
-                     FindImage(*store, options_.image, platform, Deadline::After(clock, kFindLimit)));
+                     places.FindImage(*store, options_.image, platform, Deadline::After(clock, kFindLimit)));
     return found.manifest.descriptor.digest.ToString();
   }
 
   int Mount(const Clock& clock) const {
-    const Result<std::string> digest = FindDigest(clock);
+    const ImagePlaces places(options_.registry, clock);
+    const Result<std::string> digest = FindDigest(places, clock);
     if (!digest.ok()) return Fail(digest.status());
     std::vector<std::string> arguments = {"serve",   "--daemon", "--store",     options_.store,
                                           "--image", *digest,    "--directory", options_.directory};
@@ -117,6 +116,8 @@ class MountGroup final : public MountCommands {
     for (const auto& [flag, value] : settings) {
       if (!value->empty()) arguments.insert(arguments.end(), {flag, *value});
     }
+    const std::vector<std::string> access = places.SnapshotterArguments();
+    arguments.insert(arguments.end(), access.begin(), access.end());
     if (options_.is_writable) arguments.emplace_back("--writable");
     return Become(std::move(arguments));
   }

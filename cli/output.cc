@@ -11,6 +11,11 @@ namespace paceline::cli {
 
 using Json = nlohmann::json;
 
+int Fail(const Status& status) {
+  fmt::print(stderr, "pacectl: {}\n", status.message());
+  return 1;
+}
+
 Result<OutputFormat> ParseOutputFormat(std::string_view text) {
   if (text == "table" || text.empty()) return OutputFormat::kTable;
   if (text == "json") return OutputFormat::kJson;

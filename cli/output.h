@@ -6,11 +6,20 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/clock.h"
 #include "lib/base/result.h"
 
 namespace paceline::cli {
 
+// Exit code when what was looked at is wrong; 1 is for what could not be looked at.
+inline constexpr int kExitBroken = 3;
+// How often long work shows how far it is.
+inline constexpr Duration kProgressPeriod = std::chrono::milliseconds(200);
+
 enum class OutputFormat { kTable, kJson, kYaml };
+
+// Says on standard error why a command did not work; the exit code for it, 1.
+int Fail(const Status& status);
 
 // "table", "json", "yaml"; kInvalidArgument names them.
 Result<OutputFormat> ParseOutputFormat(std::string_view text);

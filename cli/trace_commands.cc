@@ -16,7 +16,6 @@ namespace paceline::cli {
 namespace {
 
 constexpr size_t kMaxFileBytes = size_t{1} << 30;  // tables of 10,000 ranks are some hundred megabytes
-constexpr int kBroken = 3;
 
 std::string HostName() {
   char name[256] = "";
@@ -42,14 +41,11 @@ class TraceGroup final : public TraceCommands {
 
   int Run(OutputFormat format, const Clock& clock) override {
     Result<analysis::Tables> tables = Read(clock);
-    if (!tables.ok()) {
-      fmt::print(stderr, "pacectl: {}\n", tables.status().message());
-      return 1;
-    }
+    if (!tables.ok()) return Fail(tables.status());
     const analysis::Verdict verdict = analysis::Diagnose(*tables);
     fmt::print("{}", format == OutputFormat::kTable ? RenderVerdict(verdict)
                                                     : RenderValue(analysis::WriteVerdict(verdict), format));
-    return verdict.category == analysis::Category::kNone ? 0 : kBroken;
+    return verdict.category == analysis::Category::kNone ? 0 : kExitBroken;
   }
 
  private:

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "analysis/whatif/kineto_trace.h"
+#include "analysis/whatif/mean.h"
 #include "analysis/whatif/perfetto.h"
 #include "analysis/whatif/report.h"
 #include "analysis/whatif/result_json.h"
@@ -22,6 +23,7 @@ namespace {
 
 using analysis::CauseHint;
 using analysis::Decomposition;
+using analysis::Mean;
 using analysis::WhatIfResult;
 
 constexpr size_t kMaxSteps = 100000;
@@ -54,10 +56,6 @@ std::string RenderParts(const std::string& title, const Decomposition& parts) {
   std::string text = RenderTable(table);
   if (order.size() > kRowsPerTable) text += fmt::format("({} more)\n", order.size() - kRowsPerTable);
   return text + "\n";
-}
-
-double Mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 Status WriteText(const std::string& path, const std::string& text) {
@@ -100,9 +98,7 @@ class Command : public WhatIfCommand {
 
   int Run(OutputFormat format) override {
     const Status done = DoRun(format);
-    if (done.ok()) return 0;
-    fmt::print(stderr, "pacectl: {}\n", done.message());
-    return 1;
+    return done.ok() ? 0 : Fail(done);
   }
 
  private:

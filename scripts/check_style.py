@@ -275,6 +275,67 @@ def check_is_built(file: File, tree: Tree) -> Hits:
     yield 1, "no CMakeLists.txt names this file, so nothing builds it; add it to a target"
 
 
+def target_of(path: str, tree: Tree) -> str | None:
+    """The target that compiles a source: its CMakeLists.txt and the line where the add_… that names it begins."""
+    parts = path.split("/")
+    for depth in range(len(parts) - 1, -1, -1):
+        lists = tree.files.get("/".join(parts[:depth] + ["CMakeLists.txt"]))
+        if not lists:
+            continue
+        name = re.compile(r"(?<![\w./-])" + re.escape("/".join(parts[depth:])) + r"(?![\w-])")
+        for block in re.finditer(r"^add_.*?(?=^add_|\Z)", lists.text, re.MULTILINE | re.DOTALL):
+            if name.search(block.group()):
+                return f"{lists.path}:{block.start()}"
+    return None
+
+
+HIDDEN_NAME = re.compile(
+    r"(?:struct|class|enum(?: class)?) (?P<type>\w+)[^;]*\{"
+    r"|using (?P<alias>\w+) = (?P<aliased>.*);"
+    r"|(?:inline )?(?:constexpr|const) [^=({]*?(?P<constant>\w+)(?:\[\])? ?[={]"
+    r"|(?!return\b|using\b)\w[\w:<>,&* ]*[\w>&*] [&*]*(?P<function>\w+)\((?P<parameters>[^)]*)")
+
+
+def hidden_names(file: File) -> Iterable[tuple[int, str]]:
+    """(line, name) of what a source defines in anonymous namespaces: overloads with the types of their parameters, another
+    name for a type with that type."""
+    depth_open = False
+    for number, line in enumerate(file.code, 1):
+        if re.match(r"namespace \{", line):
+            depth_open = True
+        elif depth_open and line.startswith("}") and "// namespace" in file.lines[number - 1]:
+            depth_open = False
+        match = HIDDEN_NAME.match(line) if depth_open else None
+        if match and match.group("function"):
+            parameters = re.sub(r" ?\b\w+(?= ?(?:,|=|$))", "", match.group("parameters"))
+            yield number, f"{match.group('function')}({parameters}"
+        elif match and match.group("alias"):
+            yield number, f"{match.group('alias')} = {match.group('aliased')}"
+        elif match:
+            yield number, match.group("type") or match.group("constant")
+
+
+def key_of(name: str) -> str:
+    return name.split(" = ")[0]
+
+
+def check_joined_names(file: File, tree: Tree) -> Hits:
+    """The presets release, asan and tsan compile several sources of a target as one (docs/decisions/0007-ci-time.md)."""
+    if not hasattr(tree, "hidden"):
+        tree.hidden = {}
+        for path, other in sorted(tree.files.items()):
+            if path.endswith(".cc") and "namespace {" in other.text:
+                target = target_of(path, tree)
+                for number, name in hidden_names(other):
+                    tree.hidden.setdefault((target, key_of(name)), (path, number, name))
+    target = target_of(file.path, tree)
+    for number, name in hidden_names(file):
+        first, line, same = tree.hidden.get((target, key_of(name)), (file.path, 0, name))
+        is_same_alias = " = " in name and name == same
+        if target and first != file.path and not is_same_alias:
+            yield number, f"{re.match(r'[^( ]*', name).group()} is defined in {first}:{line}, too, and both may be compiled as one; tell it once"
+
+
 def check_bash_head(file: File, _: Tree) -> Hits:
     """Programs only: a file without #! is sourced and takes the options of whoever sources it."""
     shell = re.match(r"#!.*\b(bash|sh)\b", file.lines[0])
@@ -295,6 +356,7 @@ CPP = ["*.h", "*.cc", "*.c"]
 
 RULES = [
     Rule("layer", check_layers),
+    Rule("joined-names", check_joined_names, only=["*.cc"]),
     Rule("third-party", check_third_party, allow=["tests/*", "bench/*"]),
     Rule("header-includes", check_includes_of_header, only=["*.h"]),
     Rule("wall-clock",

@@ -9,7 +9,7 @@
 namespace paceline::agent {
 namespace {
 
-constexpr char kTmpfsSource[] = "paceline-scratch";
+constexpr char kScratchSource[] = "paceline-scratch";
 constexpr unsigned kFolderMode = 0777;   // any user of the pod may write, as in an emptyDir
 constexpr unsigned kPrivateMode = 0700;  // the way to the folders, for nobody but us
 constexpr uint64_t kSmallestTmpfsBytes = 4096;
@@ -87,13 +87,13 @@ Status ScratchVolume::Publish(const VolumeSpec& spec, Deadline /*deadline: nothi
 Status ScratchVolume::PublishMemory(const VolumeSpec& spec, uint64_t size_bytes) {
   const std::string& target = spec.target.path;
   ASSIGN_OR_RETURN(std::optional<MountEntry> mounted, host_.MountAt(target));
-  if (mounted && mounted->fs_type == "tmpfs" && mounted->source == kTmpfsSource &&
+  if (mounted && mounted->fs_type == "tmpfs" && mounted->source == kScratchSource &&
       mounted->is_read_only == spec.is_read_only) {
     return Status();
   }
   if (mounted) RETURN_IF_ERROR(host_.Unmount(target));
   RETURN_IF_ERROR(host_.MakeDirectory(target, kMountPointMode));
-  return host_.MountTmpfs(target, {.source = kTmpfsSource,
+  return host_.MountTmpfs(target, {.source = kScratchSource,
                                    .size_bytes = size_bytes,
                                    .access = spec.is_read_only ? MountAccess::kReadOnly : MountAccess::kReadWrite});
 }

@@ -8,7 +8,7 @@
 namespace paceline::agent {
 namespace {
 
-constexpr char kTmpfsSource[] = "paceline-trace";
+constexpr char kTraceSource[] = "paceline-trace";
 constexpr size_t kMaxPluginBytes = 16 << 20;
 constexpr int64_t kSmallestBytes = 16 << 20;  // the rings of a process or two
 constexpr unsigned kPluginMode = 0644;
@@ -69,10 +69,10 @@ Status TraceVolume::Publish(const VolumeSpec& spec, Deadline /*deadline: nothing
   ASSIGN_OR_RETURN(const uint64_t size, SizeOf(spec));
   const std::string& target = spec.target.path;
   ASSIGN_OR_RETURN(std::optional<MountEntry> mounted, host_.MountAt(target));
-  if (!mounted || mounted->fs_type != "tmpfs" || mounted->source != kTmpfsSource) {
+  if (!mounted || mounted->fs_type != "tmpfs" || mounted->source != kTraceSource) {
     if (mounted) RETURN_IF_ERROR(host_.Unmount(target));
     RETURN_IF_ERROR(host_.MakeDirectory(target, kMountPointMode));
-    RETURN_IF_ERROR(host_.MountTmpfs(target, {.source = kTmpfsSource, .size_bytes = size}));
+    RETURN_IF_ERROR(host_.MountTmpfs(target, {.source = kTraceSource, .size_bytes = size}));
   }
   return PutPlugin(target);
 }

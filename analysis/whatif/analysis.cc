@@ -5,15 +5,12 @@
 #include <memory>
 #include <numeric>
 
+#include "analysis/whatif/mean.h"
 #include "analysis/whatif/parallel_steps.h"
 #include "analysis/whatif/simulator.h"
 
 namespace paceline::analysis {
 namespace {
-
-double Mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
 
 // Plays some neighbouring steps at once, one scenario at a time: seconds per step. A player belongs to one thread.
 class StepPlayer {

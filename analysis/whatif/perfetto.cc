@@ -23,9 +23,9 @@ const char* CategoryOf(OpType type) {
   return IsPeerToPeer(type) ? "pipeline" : "collective";
 }
 
-class Writer {
+class EventWriter {
  public:
-  Writer(const StepTrace& trace, const WhatIfModel& model, const WhatIfResult& result, std::ostream& out)
+  EventWriter(const StepTrace& trace, const WhatIfModel& model, const WhatIfResult& result, std::ostream& out)
       : trace_(trace), model_(model), result_(result), out_(out) {}
 
   Status Run() {
@@ -171,7 +171,7 @@ class Writer {
 }  // namespace
 
 Status WritePerfetto(const StepTrace& trace, const WhatIfModel& model, const WhatIfResult& result, std::ostream& out) {
-  return Writer(trace, model, result, out).Run();
+  return EventWriter(trace, model, result, out).Run();
 }
 
 }  // namespace paceline::analysis

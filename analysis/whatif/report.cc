@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analysis/whatif/html.h"
+#include "analysis/whatif/mean.h"
 #include "analysis/whatif/report_charts.h"
 #include "analysis/whatif/report_style.h"
 #include "analysis/whatif/report_timeline.h"
@@ -17,10 +18,6 @@ namespace {
 
 constexpr size_t kBarsPerPart = 12;
 constexpr double kModelTooFar = 0.05;  // the study leaves traces out from this error on
-
-double Mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
 
 std::string JobName(const WhatIfResult& result) {
   return result.shape.trial_name.empty() ? "job" : result.shape.trial_name;

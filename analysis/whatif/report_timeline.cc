@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxStages = 8;
 constexpr size_t kMaxWorkers = 32;
-constexpr size_t kMaxTableRows = 400;
+constexpr size_t kMaxTimelineRows = 400;
 
 // Pixels of the drawing at its full size.
 constexpr double kLeft = 92, kWidth = 944, kTop = 24;
@@ -22,19 +22,19 @@ constexpr double kCompute = 13, kTransfer = 6, kRow = 23, kBetweenStages = 10;
 // What is narrower is not drawn, which bounds the size of a row.
 constexpr double kNarrowest = 0.2;
 
-struct Kind {
+struct Colour {
   const char* css;
   const char* name;
 };
-constexpr std::array<Kind, 5> kKinds = {Kind{"forward", "forward"}, Kind{"backward", "backward"},
-                                        Kind{"pipeline", "between stages"}, Kind{"data", "between ranks"},
-                                        Kind{"other", "optimizer and the rest"}};
+constexpr std::array<Colour, 5> kColours = {Colour{"forward", "forward"}, Colour{"backward", "backward"},
+                                            Colour{"pipeline", "between stages"}, Colour{"data", "between ranks"},
+                                            Colour{"other", "optimizer and the rest"}};
 
-const Kind& KindOf(OpType type) {
-  if (type == OpType::kForwardCompute) return kKinds[0];
-  if (type == OpType::kBackwardCompute) return kKinds[1];
-  if (IsPeerToPeer(type)) return kKinds[2];
-  return kKinds[IsCommunication(type) ? 3 : 4];
+const Colour& ColourOf(OpType type) {
+  if (type == OpType::kForwardCompute) return kColours[0];
+  if (type == OpType::kBackwardCompute) return kColours[1];
+  if (IsPeerToPeer(type)) return kColours[2];
+  return kColours[IsCommunication(type) ? 3 : 4];
 }
 
 // Of `slowdown` per part: the slowest, the fastest, then evenly from slow to fast; `always` in any case. Ascending.
@@ -99,7 +99,7 @@ class Drawing {
     svg_ += fmt::format(
         "<rect class=\"{}\" x=\"{:.6g}\" y=\"{:.5g}\" width=\"{:.4g}\" height=\"{}\"><title>{} {}: {} from "
         "{}</title></rect>\n",
-        KindOf(op.type).css, x, is_transfer ? y_ + kCompute + 1 : y_, std::max(width - 0.4, kNarrowest),
+        ColourOf(op.type).css, x, is_transfer ? y_ + kCompute + 1 : y_, std::max(width - 0.4, kNarrowest),
         is_transfer ? kTransfer : kCompute, NameOf(op.type), op.seq, SecondsText(op.end - op.start),
         SecondsText(op.start));
   }
@@ -149,7 +149,7 @@ StepOps TakeOps(const StepTrace& trace, const WhatIfModel& model, int64_t step, 
 
 std::string Legend() {
   std::string html = "<ul class=\"legend\" aria-label=\"Colours by kind of operation\">";
-  for (const Kind& kind : kKinds) {
+  for (const Colour& kind : kColours) {
     html += fmt::format(
         "<li><svg width=\"14\" height=\"14\" aria-hidden=\"true\"><rect class=\"{}\" width=\"14\" height=\"14\" "
         "rx=\"2\"/></svg>{}</li>",
@@ -190,7 +190,7 @@ std::string BusyTable(const TimelineChoice& choice, const StepOps& ops) {
     }
     add(fmt::format("stage {}, ideal", choice.stages[stage]), ops.ideal[stage]);
   }
-  return FoldedTable("Computation as a table", table, kMaxTableRows);
+  return FoldedTable("Computation as a table", table, kMaxTimelineRows);
 }
 
 }  // namespace

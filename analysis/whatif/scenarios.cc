@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 
+#include "analysis/whatif/mean.h"
 #include "analysis/whatif/parallel_steps.h"
 #include "analysis/whatif/pauses.h"
 #include "analysis/whatif/simulator.h"
@@ -14,10 +15,6 @@ namespace paceline::analysis {
 namespace {
 
 constexpr size_t kNamedWorkers = 6;  // the others are counted
-
-double Mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
 
 // Seconds per step on `lanes` data-parallel ranks, where `fill(step, op, row)` writes what an operation takes on each.
 template <typename Fill>

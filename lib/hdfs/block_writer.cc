@@ -17,8 +17,6 @@ constexpr uint64_t kMaxUnackedBytes = 8 << 20;
 constexpr Duration kMaxTick = 250ms;
 constexpr uint32_t kDisk = 1;
 constexpr Duration kPatiencePerNode = 5s;
-// A machine that is gone answers no SYN; one that is there does at the second at the latest.
-constexpr Duration kConnectLimit = 2500ms;
 
 wire::OpWriteBlock SetupRequest(const DataNodeClient& client, const PipelineSetup& setup) {
   const LocatedBlock& block = setup.block;
@@ -99,7 +97,7 @@ std::unique_ptr<BlockWriter> BlockWriter::Open(DataNodeClient& client, const Pip
   const DataNode& first = setup.block.nodes.front();
   Result<DataNodeClient::Connection> connection =
       client.Connect(first, setup.block, DataNodeClient::Reuse::kForbidden,
-                     deadline.Min(Deadline::After(client.clock(), kConnectLimit)));
+                     deadline.Min(Deadline::After(client.clock(), kWriteConnectLimit)));
   *failure =
       connection.ok() ? SetUp(client, setup, *connection->stream, deadline) : PipelineFailure{connection.status(), {0}};
   if (!failure->status.ok()) {

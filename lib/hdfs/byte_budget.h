@@ -9,6 +9,9 @@
 
 namespace paceline::hdfs {
 
+// How long a writer waits for room before it looks what it can do without.
+inline constexpr Duration kMemoryPatience = std::chrono::milliseconds(200);
+
 class ByteBudget {
  public:
   ByteBudget(uint64_t limit, const Clock& clock) : limit_(limit), clock_(clock) {}

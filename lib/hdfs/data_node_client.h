@@ -14,6 +14,9 @@
 
 namespace paceline::hdfs {
 
+// To write: a machine that is gone answers no SYN, and one that is there does at the second at the latest.
+inline constexpr Duration kWriteConnectLimit = std::chrono::milliseconds(2500);
+
 // The seam of the data port's SASL handshake; null on a cluster without it.
 class DataNodeSecurity {
  public:

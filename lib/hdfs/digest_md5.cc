@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMacBytes = 10;
 constexpr size_t kTrailerBytes = 6;  // type 1 and the sequence number
-constexpr size_t kBlockBytes = 8;
+constexpr size_t kCipherBlockBytes = 8;
 
 std::string SequenceBytes(uint32_t sequence) {
   std::string bytes;
@@ -36,7 +36,7 @@ class DigestProtection final : public SaslProtection {
     std::string inner(plain);
     const std::string mac = HmacMd5(out_.signing_key, sequence + inner).substr(0, kMacBytes);
     if (out_.cipher != nullptr) {
-      const size_t pad = kBlockBytes - (inner.size() + kMacBytes) % kBlockBytes;
+      const size_t pad = kCipherBlockBytes - (inner.size() + kMacBytes) % kCipherBlockBytes;
       inner.append(pad, static_cast<char>(pad));
     }
     inner += mac;
@@ -51,14 +51,15 @@ class DigestProtection final : public SaslProtection {
     wrapped.remove_suffix(kTrailerBytes);
     std::string inner(wrapped);
     if (in_.cipher != nullptr) {
-      if (inner.size() % kBlockBytes != 0) return DataLossError("a protected message is cut short");
+      if (inner.size() % kCipherBlockBytes != 0) return DataLossError("a protected message is cut short");
       inner = in_.cipher->Apply(inner);
     }
     const std::string mac = inner.substr(inner.size() - kMacBytes);
     inner.resize(inner.size() - kMacBytes);
     if (in_.cipher != nullptr) {
       const size_t pad = inner.empty() ? 0 : static_cast<unsigned char>(inner.back());
-      if (pad == 0 || pad > kBlockBytes || pad > inner.size()) return DataLossError("a protected message is malformed");
+      if (pad == 0 || pad > kCipherBlockBytes || pad > inner.size())
+        return DataLossError("a protected message is malformed");
       inner.resize(inner.size() - pad);
     }
     if (!EqualSecrets(HmacMd5(in_.signing_key, sequence + inner).substr(0, kMacBytes), mac)) {

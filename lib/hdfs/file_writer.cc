@@ -12,7 +12,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kAbandonLimit = 5s;
 constexpr int kMaxSetups = 6;
 constexpr Duration kComebackLimit = 15s;
 constexpr Duration kComebackPoll = 500ms;

@@ -25,7 +25,7 @@ namespace paceline::hdfs {
 namespace {
 
 constexpr size_t kPageEntries = 1000;
-constexpr size_t kBlockBytes = 128 << 20;  // what HDFS would say; nothing is cut here
+constexpr size_t kShownBlockBytes = 128 << 20;  // what HDFS would say; nothing is cut here
 
 Status CallError(int error, std::string_view call, const std::string& path) {
   const std::string what = fmt::format("{} {}", call, path);
@@ -91,7 +91,7 @@ FileStatus ToStatus(const std::string& path, const struct stat& st) {
     if (S_ISLNK(st.st_mode)) status.type = FileStatus::Type::kSymlink;
     status.length_bytes = static_cast<uint64_t>(st.st_size);
     status.replication = 1;
-    status.block_size_bytes = kBlockBytes;
+    status.block_size_bytes = kShownBlockBytes;
   }
   return status;
 }

@@ -12,11 +12,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kAbandonLimit = 5s;
 // A segment that takes longer than this has no DataNode left that works.
 constexpr Duration kSegmentLimit = 300s;
-// How long to wait for memory before the segment that is being filled is sent as it is.
-constexpr Duration kMemoryPatience = 200ms;
 constexpr uint64_t kMemoryStep = 1 << 20;
 
 }  // namespace

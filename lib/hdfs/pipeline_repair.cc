@@ -16,7 +16,6 @@ using namespace std::chrono_literals;
 constexpr int kMaxReplacements = 3;
 // A copy of a whole block from one DataNode to another.
 constexpr Duration kTransferLimit = 60s;
-constexpr Duration kConnectLimit = 2500ms;
 constexpr std::string_view kPrefix = "dfs.client.block.write.replace-datanode-on-failure.";
 
 // Asks `source` for a copy of `block` on the node at `target` and waits until it is there.
@@ -24,7 +23,7 @@ Status TransferReplica(const RepairJob& job, const LocatedBlock& block, const Da
                        Deadline deadline) {
   ASSIGN_OR_RETURN(DataNodeClient::Connection connection,
                    job.datanodes.Connect(source, block, DataNodeClient::Reuse::kForbidden,
-                                         deadline.Min(Deadline::After(job.datanodes.clock(), kConnectLimit))));
+                                         deadline.Min(Deadline::After(job.datanodes.clock(), kWriteConnectLimit))));
   wire::OpTransferBlock request;
   *request.mutable_header()->mutable_base()->mutable_block() = ToWire(block.block);
   *request.mutable_header()->mutable_base()->mutable_token() = ToWire(block.token);

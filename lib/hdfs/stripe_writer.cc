@@ -13,8 +13,6 @@ constexpr size_t kMaxJobs = 4;
 // An order that takes longer than this has no DataNode left that works.
 constexpr Duration kJobLimit = 300s;
 constexpr Duration kRemoveLimit = 5s;
-// How long to wait for memory before asking whether anybody could give some.
-constexpr Duration kMemoryPatience = 200ms;
 
 }  // namespace
 

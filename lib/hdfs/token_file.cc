@@ -7,7 +7,7 @@
 namespace paceline::hdfs {
 namespace {
 
-constexpr std::string_view kMagic = "HDTS";
+constexpr std::string_view kTokenMagic = "HDTS";
 constexpr char kWritableFormat = 0, kProtobufFormat = 1;
 
 // Java's Writable encoding: a number is one byte, or a byte that says sign and size and then that many bytes.
@@ -49,9 +49,9 @@ class WritableReader {
 
 Result<std::vector<SecurityToken>> ParseTokenFile(std::string_view bytes) {
   const auto malformed = [] { return DataLossError("the token file is malformed"); };
-  if (!bytes.starts_with(kMagic) || bytes.size() < kMagic.size() + 1) return malformed();
-  const char format = bytes[kMagic.size()];
-  bytes.remove_prefix(kMagic.size() + 1);
+  if (!bytes.starts_with(kTokenMagic) || bytes.size() < kTokenMagic.size() + 1) return malformed();
+  const char format = bytes[kTokenMagic.size()];
+  bytes.remove_prefix(kTokenMagic.size() + 1);
   std::vector<SecurityToken> tokens;
   if (format == kProtobufFormat) {
     wire::Credentials credentials;

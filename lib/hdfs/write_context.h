@@ -18,6 +18,9 @@
 
 namespace paceline::hdfs {
 
+// What is left of a file that nobody wants any more is cleared away for so long.
+inline constexpr Duration kAbandonLimit = std::chrono::seconds(5);
+
 // Deals blocks round: the NameNode is asked to put each new block on the DataNode on which the fewest of our pipelines
 // are at work.
 class BlockSpread {

@@ -24,7 +24,7 @@ constexpr const char* kLeafCertificate = "tls.crt";
 constexpr const char* kLeafKey = "tls.key";
 constexpr std::string_view kCaName = "paceline-webhook-ca";
 constexpr size_t kTrustedCas = 2;
-constexpr Duration kRequestTimeout = std::chrono::seconds(10);
+constexpr Duration kCertificateTimeout = std::chrono::seconds(10);
 constexpr Duration kRetryDelay = std::chrono::seconds(10);
 // An upgrade of the chart may wipe caBundle; the leader looks that often.
 constexpr Duration kMendPeriod = std::chrono::minutes(1);
@@ -127,7 +127,7 @@ class Certificates final : public WebhookCertificates {
     Schedule schedule{clock_.Now(), clock_.Now()};
     bool is_failing = false;
     do {
-      const Status last = is_leader() ? Lead(schedule) : Read(Deadline::After(clock_, kRequestTimeout));
+      const Status last = is_leader() ? Lead(schedule) : Read(Deadline::After(clock_, kCertificateTimeout));
       if (!last.ok() && !is_failing) {
         log_.Warn("webhook certificate not up to date, retrying", {{"secret", key_.ToString()}, {"error", last}});
       }
@@ -143,7 +143,7 @@ class Certificates final : public WebhookCertificates {
 
   // One round of the leader.
   Status Lead(Schedule& schedule) {
-    const Deadline deadline = Deadline::After(clock_, kRequestTimeout);
+    const Deadline deadline = Deadline::After(clock_, kCertificateTimeout);
     if (clock_.Now() < schedule.renew && !is_new_ca_wanted_) {
       ASSIGN_OR_RETURN(const Material material, Load(deadline));
       RETURN_IF_ERROR(Adopt(material.leaf));

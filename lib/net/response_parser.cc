@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "lib/net/ascii.h"
+
 namespace paceline::net {
 namespace {
 
@@ -24,8 +26,6 @@ bool IsTokenCharacter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          (c != '\0' && std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos);
 }
-
-char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 bool EqualsIgnoringCase(std::string_view a, std::string_view lower) {
   return std::equal(a.begin(), a.end(), lower.begin(), lower.end(), [](char x, char y) { return Lower(x) == y; });

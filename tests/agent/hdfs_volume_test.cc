@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Context = std::map<std::string, std::string>;
 
-const std::string kUid = "0d4e1f0a-94b1-4b3b-8a42-77c2e9b5a001";
+const std::string kPodUid = "0d4e1f0a-94b1-4b3b-8a42-77c2e9b5a001";
 const std::string kOtherUid = "0d4e1f0a-94b1-4b3b-8a42-77c2e9b5a002";
 
 // A holder whose processes mount at once, with a new device for each of them.
@@ -116,7 +116,7 @@ class HdfsVolumeTest : public ::testing::Test {
     problems_ = report->problems;
   }
 
-  PublishRequest Request(const std::string& id = "csi-1", const std::string& uid = kUid) {
+  PublishRequest Request(const std::string& id = "csi-1", const std::string& uid = kPodUid) {
     PublishRequest request;
     request.volume_id = id;
     request.target_path = folders_.AddVolume(uid, "checkpoints");
@@ -167,7 +167,7 @@ TEST_F(HdfsVolumeTest, FindsItsMountsAgain) {
   StartAgent();
   EXPECT_THAT(problems_, ElementsAre());
   EXPECT_EQ(DeviceAt(request.target_path), "0:51") << "untouched";
-  folders_.RemovePod(kUid);
+  folders_.RemovePod(kPodUid);
   StartAgent();
   EXPECT_EQ(host_.mount_count(), 0u) << "the pod went while no agent ran";
   EXPECT_TRUE(holder_.held.empty());
@@ -241,7 +241,7 @@ TEST_F(HdfsVolumeTest, NeedsTheSecretFromKubelet) {
 }
 
 TEST_F(HdfsVolumeTest, GivesEachPodOfAPersistentVolumeItsOwnMount) {
-  const PublishRequest one = PersistentRequest(kUid), other = PersistentRequest(kOtherUid);
+  const PublishRequest one = PersistentRequest(kPodUid), other = PersistentRequest(kOtherUid);
   ASSERT_EQ(Publish(one), Status());
   ASSERT_EQ(Publish(other), Status());
   EXPECT_EQ(holder_.held.size(), 2u);

@@ -4,7 +4,8 @@
 //   comm=dp=0,1,2,3 (again for each)  schedule=TEXT  iterations=N  check=0 (of results)  and the faults hang-at,
 //   hang-in-call-at, kernel-stuck-at, mismatch-at, swap-at (numbers of operations), extra-compute-us
 //
-// The plugin is that of NCCL_PROFILER_PLUGIN, when set, and takes PACELINE_TRACE_DIR and the rest from the environment. Exit codes: 0 all results right, 1 not.
+// The plugin is that of NCCL_PROFILER_PLUGIN, when set, and takes PACELINE_TRACE_DIR and the rest from the environment.
+// Exit codes: 0 all results right, 1 not.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

@@ -324,7 +324,7 @@ Registry::Answer Registry::PutManifest(const Request& request, const std::string
 }
 
 Registry::Answer Registry::Upload(const Request& request, const std::string& repository, const std::string& id) {
-  const auto at = [&](int status, const std::string& upload) {
+  const auto at = [&](int status, const std::string& upload) REQUIRES(mutex_) {
     const size_t size = uploads_[upload].size();
     const std::string range = size == 0 ? "0-0" : fmt::format("0-{}", size - 1);
     return Answer{

@@ -12,7 +12,7 @@
 namespace paceline::fuse_hdfs {
 namespace {
 
-constexpr JanitorRules kRules{.max_directories = 2};
+constexpr JanitorRules kJanitorRules{.max_directories = 2};
 
 class PartsJanitorTest : public testing::Test {
  protected:
@@ -38,7 +38,7 @@ class PartsJanitorTest : public testing::Test {
   Mutex mutex_;
   CondVar looked_;
   size_t looks_ GUARDED_BY(mutex_) = 0;
-  PartsJanitor janitor_{*fs_, clock_, kRules, [this](const std::string&, const Result<size_t>&) {
+  PartsJanitor janitor_{*fs_, clock_, kJanitorRules, [this](const std::string&, const Result<size_t>&) {
                           MutexLock lock(mutex_);
                           ++looks_;
                           looked_.NotifyAll();
@@ -49,16 +49,16 @@ TEST_F(PartsJanitorTest, LooksAWhileAfterTheFirstFileAndThenRarely) {
   LeaveParts();
   janitor_.Note(folder_.path());
   janitor_.Note(folder_.path());
-  Pass(kRules.delay / 2);
+  Pass(kJanitorRules.delay / 2);
   EXPECT_TRUE(std::filesystem::exists(dead_)) << "the lease of its writer may not have run out";
-  Pass(kRules.delay / 2);
+  Pass(kJanitorRules.delay / 2);
   AwaitLook(1);
   EXPECT_FALSE(std::filesystem::exists(dead_));
   LeaveParts();
   janitor_.Note(folder_.path());
-  Pass(kRules.pause / 2);
+  Pass(kJanitorRules.pause / 2);
   EXPECT_EQ(Looks(), 1u);
-  Pass(kRules.pause / 2);
+  Pass(kJanitorRules.pause / 2);
   AwaitLook(2);
   EXPECT_FALSE(std::filesystem::exists(dead_));
 }
@@ -67,7 +67,7 @@ TEST_F(PartsJanitorTest, LeavesWhatIsBeingWritten) {
   Result<std::unique_ptr<hdfs::Writer>> writer = fs_->Create(folder_ / "f", {}, Deadline::Infinite());
   ASSERT_TRUE(writer.ok());
   janitor_.Note(folder_.path());
-  Pass(kRules.delay);
+  Pass(kJanitorRules.delay);
   AwaitLook(1);
   EXPECT_TRUE((*writer)->Close(Deadline::Infinite()).ok());
   EXPECT_TRUE(std::filesystem::exists(folder_ / "f"));
@@ -75,7 +75,7 @@ TEST_F(PartsJanitorTest, LeavesWhatIsBeingWritten) {
 
 TEST_F(PartsJanitorTest, RemembersSoManyDirectories) {
   for (const char* name : {"/a", "/b", "/c"}) janitor_.Note(folder_.path() + name);
-  Pass(kRules.delay);
+  Pass(kJanitorRules.delay);
   AwaitLook(2);
   clock_.AwaitBlocked(1);
   EXPECT_EQ(Looks(), 2u) << "and a directory that is gone harms nobody";

@@ -5,10 +5,10 @@
 #include <random>
 #include <string>
 
+#include "tests/fuse_hdfs/text_bytes.h"
+
 namespace paceline::fuse_hdfs {
 namespace {
-
-std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
 std::string Held(const WriteWindow& window, uint64_t offset, size_t size) {
   std::string text(size, '.');

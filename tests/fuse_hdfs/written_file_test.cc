@@ -10,13 +10,12 @@
 #include "lib/hdfs/local_file_system.h"
 #include "lib/hdfs/posix_error.h"
 #include "tests/fakes/temporary_folder.h"
+#include "tests/fuse_hdfs/text_bytes.h"
 
 namespace paceline::fuse_hdfs {
 namespace {
 
 constexpr WriteRules kRules{.holdback_bytes = 4, .window_bytes = 1 << 20};
-
-std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
 class WrittenFileTest : public testing::Test {
  protected:

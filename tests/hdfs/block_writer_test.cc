@@ -8,6 +8,7 @@
 #include "lib/hdfs/file_writer.h"
 #include "lib/hdfs/parallel_writer.h"
 #include "tests/hdfs/fake_cluster.h"
+#include "tests/hdfs/sample_bytes.h"
 
 namespace paceline::hdfs {
 namespace {
@@ -16,12 +17,6 @@ using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using Fault = FakeCluster::Fault;
-
-std::string Sample(size_t size) {
-  std::string bytes;
-  for (size_t i = 0; i < size; ++i) bytes.push_back(static_cast<char>(i * 131 + i / 512 * 7));
-  return bytes;
-}
 
 class Writing : public testing::Test {
  protected:
@@ -49,7 +44,7 @@ class BlockWriting : public Writing {
 TEST_F(BlockWriting, SendsEveryByteOnceAndInOrder) {
   const LocatedBlock planted = cluster_.PlantBlock("", 0, {0});
   PipelineFailure failure;
-  const std::string bytes = Sample(100'001);
+  const std::string bytes = SampleBytes(100'001);
   LocatedBlock block = planted;
   block.nodes.push_back(cluster_.node(1));
   auto writer = BlockWriter::Open(datanodes_, {.block = block, .packets = {.packet_bytes = 8192}}, Soon(), &failure);
@@ -80,7 +75,7 @@ TEST_F(BlockWriting, NamesTheNodeThatAnAcknowledgementBlames) {
   PipelineFailure failure;
   auto writer = Open(&failure);
   ASSERT_NE(writer, nullptr);
-  const std::string bytes = Sample(20'000);
+  const std::string bytes = SampleBytes(20'000);
   writer->Write(bytes, Soon()).IgnoreError();
   EXPECT_FALSE(writer->Flush(BlockWriter::Durability::kMemory, Soon()).ok());
   EXPECT_THAT(writer->failure().bad_nodes, ElementsAre(1));
@@ -101,7 +96,7 @@ TEST_F(BlockWriting, KeepsThePacketsOfACutConnection) {
   PipelineFailure failure;
   auto writer = Open(&failure);
   ASSERT_NE(writer, nullptr);
-  const std::string bytes = Sample(300'000);
+  const std::string bytes = SampleBytes(300'000);
   writer->Write(bytes, Soon()).IgnoreError();
   EXPECT_EQ(writer->Flush(BlockWriter::Durability::kMemory, Soon()).code(), StatusCode::kUnavailable);
   size_t kept = 0;
@@ -115,7 +110,7 @@ TEST_F(BlockWriting, LeavesOutOnlyTheNodeThatDoesNotAnswer) {
   PipelineFailure failure;
   auto writer = Open(&failure);
   ASSERT_NE(writer, nullptr);
-  ASSERT_TRUE(writer->Write(Sample(9000), Soon()).ok());
+  ASSERT_TRUE(writer->Write(SampleBytes(9000), Soon()).ok());
   EXPECT_EQ(writer->Flush(BlockWriter::Durability::kMemory, Soon()).code(), StatusCode::kDeadlineExceeded);
   EXPECT_THAT(writer->failure().bad_nodes, ElementsAre(2));
 }
@@ -125,7 +120,7 @@ TEST_F(BlockWriting, WaitsForASlowPipelineWhoseNodesAnswer) {
   PipelineFailure failure;
   auto writer = Open(&failure);
   ASSERT_NE(writer, nullptr);
-  ASSERT_TRUE(writer->Write(Sample(9000), Soon()).ok());
+  ASSERT_TRUE(writer->Write(SampleBytes(9000), Soon()).ok());
   // The limit of this call ends, the pipeline goes on.
   EXPECT_EQ(writer->Flush(BlockWriter::Durability::kMemory, Deadline::After(clock_, 1s)).code(),
             StatusCode::kDeadlineExceeded);
@@ -151,10 +146,10 @@ TEST_F(BlockWriting, KeepsAnIdlePipelineAlive) {
   PipelineFailure failure;
   auto writer = Open(&failure);
   ASSERT_NE(writer, nullptr);
-  ASSERT_TRUE(writer->Write(Sample(9000), Soon()).ok());
+  ASSERT_TRUE(writer->Write(SampleBytes(9000), Soon()).ok());
   ASSERT_TRUE(writer->Flush(BlockWriter::Durability::kMemory, Soon()).ok());
   clock_.SleepFor(300ms, {});  // several heartbeats; the fake DataNode cuts when their number is wrong
-  ASSERT_TRUE(writer->Write(Sample(9000), Soon()).ok());
+  ASSERT_TRUE(writer->Write(SampleBytes(9000), Soon()).ok());
   const Status finished = writer->Finish(Soon());
   EXPECT_TRUE(finished.ok()) << finished.ToString();
 }
@@ -164,7 +159,7 @@ TEST_F(BlockWriting, AbortEndsACallInAnotherThread) {
   PipelineFailure failure;
   auto writer = Open(&failure);
   ASSERT_NE(writer, nullptr);
-  ASSERT_TRUE(writer->Write(Sample(9000), Soon()).ok());
+  ASSERT_TRUE(writer->Write(SampleBytes(9000), Soon()).ok());
   std::jthread aborter([&] { writer->Abort(); });
   EXPECT_EQ(writer->Flush(BlockWriter::Durability::kMemory, Soon()).code(), StatusCode::kCancelled);
 }
@@ -213,7 +208,7 @@ class ParallelWriting : public Writing {
 
 TEST_F(ParallelWriting, JoinsTheSegmentsInOrder) {
   for (const size_t size : {0, 1, 99'999, 100'000, 100'001, 1'234'567}) {
-    const std::string bytes = Sample(size);
+    const std::string bytes = SampleBytes(size);
     auto writer = Create("/f");
     ASSERT_NE(writer, nullptr);
     const Status status = WriteAll(*writer, bytes);
@@ -227,7 +222,7 @@ TEST_F(ParallelWriting, JoinsTheSegmentsInOrder) {
 TEST_F(ParallelWriting, WritesElsewhereWhatADataNodeFails) {
   for (const Fault fault : {Fault::kRefuses, Fault::kCutsInWrite, Fault::kBlamesSecond, Fault::kHangs}) {
     cluster_.SetFault(1, fault);
-    const std::string bytes = Sample(700'000);
+    const std::string bytes = SampleBytes(700'000);
     auto writer = Create("/f");
     ASSERT_NE(writer, nullptr);
     const Status status = WriteAll(*writer, bytes);
@@ -245,7 +240,7 @@ TEST_F(ParallelWriting, GivesAnErrorAndLeavesNothingWhenNoDataNodeWorks) {
   for (size_t i = 0; i < 4; ++i) cluster_.SetFault(i, Fault::kRefuses);
   auto writer = Create("/f");
   ASSERT_NE(writer, nullptr);
-  const Status status = WriteAll(*writer, Sample(500'000));
+  const Status status = WriteAll(*writer, SampleBytes(500'000));
   EXPECT_FALSE(status.ok());
   EXPECT_EQ(writer->Close(Soon()), status) << "the first failure again";
   writer->Abandon();
@@ -257,7 +252,7 @@ TEST_F(ParallelWriting, AbandonDoesNotWaitForASlowDataNode) {
   for (size_t i = 0; i < 4; ++i) cluster_.SetFault(i, Fault::kSilentInWrite);
   auto writer = Create("/f");
   ASSERT_NE(writer, nullptr);
-  const std::string bytes = Sample(350'000);
+  const std::string bytes = SampleBytes(350'000);
   ASSERT_TRUE(writer->Write(std::as_bytes(std::span(bytes)), Soon()).ok());
   const TimePoint start = clock_.Now();
   writer->Abandon();
@@ -267,7 +262,7 @@ TEST_F(ParallelWriting, AbandonDoesNotWaitForASlowDataNode) {
 
 TEST_F(ParallelWriting, AStopEndsACallOfEitherWriterInAnotherThread) {
   for (size_t i = 0; i < 4; ++i) cluster_.SetFault(i, Fault::kSilentInWrite);
-  const std::string bytes = Sample(350'000);
+  const std::string bytes = SampleBytes(350'000);
   for (const bool is_single : {false, true}) {
     std::stop_source stop;
     std::unique_ptr<Writer> writer;
@@ -298,7 +293,7 @@ TEST_F(ParallelWriting, AStopEndsACallOfEitherWriterInAnotherThread) {
 TEST_F(ParallelWriting, KeepsItsTargetOpenUntilItIsClosed) {
   auto writer = Create("/f");
   ASSERT_NE(writer, nullptr);
-  const std::string bytes = Sample(10'000);
+  const std::string bytes = SampleBytes(10'000);
   ASSERT_TRUE(writer->Write(std::as_bytes(std::span(bytes)), Soon()).ok());
   ASSERT_TRUE(writer->Flush(Soon()).ok());
   EXPECT_EQ(cluster_.Calls("complete"), 0) << "its lease is what says that the writer lives";
@@ -310,7 +305,7 @@ TEST_F(ParallelWriting, KeepsItsTargetOpenUntilItIsClosed) {
 TEST_F(ParallelWriting, KeepsWithinItsMemory) {
   auto writer = Create("/f", 16);
   ASSERT_NE(writer, nullptr);
-  const std::string bytes = Sample(4'000'000);
+  const std::string bytes = SampleBytes(4'000'000);
   const Status status = WriteAll(*writer, bytes);
   ASSERT_TRUE(status.ok()) << status.ToString();
   EXPECT_TRUE(cluster_.Contents("/f") == bytes);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/hdfs/fake_cluster.h"
+#include "tests/hdfs/sample_bytes.h"
 
 namespace paceline::hdfs {
 namespace {
@@ -15,12 +16,6 @@ using Urgency = FetchPool::Urgency;
 
 constexpr uint64_t kUnit = 64 << 10;
 constexpr size_t kBlock = 4 * kUnit;
-
-std::string Sample(size_t size) {
-  std::string bytes;
-  for (size_t i = 0; i < size; ++i) bytes.push_back(static_cast<char>(i * 37 + i / 512 * 11));
-  return bytes;
-}
 
 class Fetching : public testing::Test {
  protected:
@@ -48,7 +43,7 @@ class Fetching : public testing::Test {
     }
   }
 
-  const std::string bytes_ = Sample(3 * kBlock);
+  const std::string bytes_ = SampleBytes(3 * kBlock);
   FakeCluster cluster_{3};
   RealClock clock_;
   DataNodeClient datanodes_{{.client_name = "test", .silence_limit = 5s}, clock_};

@@ -11,8 +11,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr uint64_t kUnit = 64 << 10;
-constexpr uint64_t kBudget = 6 * kUnit;
+constexpr uint64_t kStripeUnit = 64 << 10;
+constexpr uint64_t kBudget = 6 * kStripeUnit;
 
 class StripeWriting : public testing::Test {
  protected:
@@ -20,7 +20,7 @@ class StripeWriting : public testing::Test {
     StripeWriter::Place place{
         .fs = *fs_, .budget = budget_, .clock = clock_, .folder = folder_ / "stripes", .folder_mode = 0755};
     Result<std::unique_ptr<StripeWriter>> writer =
-        StripeWriter::Open(std::move(place), {.files = 3, .unit_bytes = kUnit}, {}, Soon());
+        StripeWriter::Open(std::move(place), {.files = 3, .unit_bytes = kStripeUnit}, {}, Soon());
     EXPECT_TRUE(writer.ok()) << writer.status().ToString();
     return writer.ok() ? *std::move(writer) : nullptr;
   }
@@ -33,15 +33,15 @@ class StripeWriting : public testing::Test {
 };
 
 TEST_F(StripeWriting, QueuesCountInTheBudget) {
-  const std::string bytes(100 * kUnit + 5, 'x');
+  const std::string bytes(100 * kStripeUnit + 5, 'x');
   auto writer = Open();
   ASSERT_NE(writer, nullptr);
   for (size_t at = 0; at < bytes.size(); at += 10'007) {
     ASSERT_TRUE(writer->Write(std::string_view(bytes).substr(at, 10'007), Soon()).ok());
   }
-  EXPECT_GE(budget_.peak_bytes(), kUnit);
+  EXPECT_GE(budget_.peak_bytes(), kStripeUnit);
   // One unit for each lane may go beyond it, when others hold everything.
-  EXPECT_LE(budget_.peak_bytes(), kBudget + 3 * kUnit);
+  EXPECT_LE(budget_.peak_bytes(), kBudget + 3 * kStripeUnit);
   ASSERT_TRUE(writer->All(StripeLane::Order::kClose, Soon()).ok());
   EXPECT_EQ(writer->set().length_bytes, bytes.size());
   EXPECT_TRUE(budget_.Take(kBudget, clock_.Now())) << "all memory is given back";
@@ -51,7 +51,7 @@ TEST_F(StripeWriting, GoesOnBesideWritersThatHoldAllMemory) {
   ASSERT_TRUE(budget_.Take(kBudget, clock_.Now()));
   auto writer = Open();
   ASSERT_NE(writer, nullptr);
-  ASSERT_TRUE(writer->Write(std::string(9 * kUnit, 'x'), Soon()).ok());
+  ASSERT_TRUE(writer->Write(std::string(9 * kStripeUnit, 'x'), Soon()).ok());
   ASSERT_TRUE(writer->All(StripeLane::Order::kClose, Soon()).ok());
   budget_.Give(kBudget);
   EXPECT_TRUE(budget_.Take(kBudget, clock_.Now()));
@@ -60,7 +60,7 @@ TEST_F(StripeWriting, GoesOnBesideWritersThatHoldAllMemory) {
 TEST_F(StripeWriting, GivesTheMemoryOfWhatIsNotFinishedBack) {
   auto writer = Open();
   ASSERT_NE(writer, nullptr);
-  ASSERT_TRUE(writer->Write(std::string(2 * kUnit + 100, 'x'), Soon()).ok());
+  ASSERT_TRUE(writer->Write(std::string(2 * kStripeUnit + 100, 'x'), Soon()).ok());
   writer.reset();
   EXPECT_TRUE(budget_.Take(kBudget, clock_.Now()));
   EXPECT_FALSE(fs_->Stat(folder_ / "stripes", Soon()).ok());

@@ -10,6 +10,7 @@
 #include "lib/hdfs/posix_error.h"
 #include "lib/hdfs/stripe_manifest.h"
 #include "tests/fakes/temporary_folder.h"
+#include "tests/hdfs/sample_bytes.h"
 
 namespace paceline::hdfs {
 namespace {
@@ -18,13 +19,7 @@ using std::chrono::hours;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr uint64_t kUnit = 64 << 10;
-
-std::string Sample(size_t size) {
-  std::string bytes;
-  for (size_t i = 0; i < size; ++i) bytes.push_back(static_cast<char>(i * 37 + i / 4096 * 11));
-  return bytes;
-}
+constexpr uint64_t kSmallUnit = 64 << 10;
 
 class Striped : public testing::TestWithParam<const char*> {
  protected:
@@ -51,7 +46,7 @@ class Striped : public testing::TestWithParam<const char*> {
     options.config = *LoadHadoopConfig("");
     options.layout = layout;
     options.stripe_files = 4;
-    options.stripe_unit = ByteSize{kUnit};
+    options.stripe_unit = ByteSize{kSmallUnit};
     Result<std::unique_ptr<FileSystem>> fs = OpenFileSystem(location, options, clock_);
     EXPECT_TRUE(fs.ok()) << fs.status().ToString();
     return fs.ok() ? *std::move(fs) : nullptr;
@@ -86,7 +81,7 @@ class Striped : public testing::TestWithParam<const char*> {
   RealClock clock_;
   std::unique_ptr<FileSystem> ours_, others_;
   std::string root_;
-  const std::string large_ = Sample(11 * kUnit + 123);
+  const std::string large_ = SampleBytes(11 * kSmallUnit + 123);
 };
 
 TEST_P(Striped, IsOneFileForEveryClientOfOurs) {
@@ -118,13 +113,13 @@ TEST_P(Striped, IsOneFileForEveryClientOfOurs) {
 }
 
 TEST_P(Striped, LeavesSmallFilesOrdinary) {
-  ASSERT_NO_FATAL_FAILURE(WriteWith(*ours_, At("f"), large_.substr(0, 4 * kUnit)));
+  ASSERT_NO_FATAL_FAILURE(WriteWith(*ours_, At("f"), large_.substr(0, 4 * kSmallUnit)));
   EXPECT_THAT(Folders(), IsEmpty());
-  EXPECT_TRUE(Contents(*others_, At("f")) == large_.substr(0, 4 * kUnit));
+  EXPECT_TRUE(Contents(*others_, At("f")) == large_.substr(0, 4 * kSmallUnit));
 }
 
 TEST_P(Striped, KeepsAnOrdinaryFileOfTheManifestsLength) {
-  const std::string bytes = Sample(kManifestBytes);
+  const std::string bytes = SampleBytes(kManifestBytes);
   ASSERT_NO_FATAL_FAILURE(WriteWith(*ours_, At("f"), bytes));
   EXPECT_TRUE(Contents(*ours_, At("f")) == bytes);
 }
@@ -156,11 +151,11 @@ TEST_P(Striped, TakesItsFolderAlong) {
 TEST_P(Striped, AppendsAndIsCut) {
   ASSERT_NO_FATAL_FAILURE(WriteWith(*ours_, At("f"), large_));
   std::string want = large_;
-  for (const size_t size : {size_t{5}, size_t{kUnit} * 6}) {
+  for (const size_t size : {size_t{5}, size_t{kSmallUnit} * 6}) {
     Result<std::unique_ptr<Writer>> writer = others_->Append(At("f"), In());
     ASSERT_TRUE(writer.ok()) << writer.status().ToString();
     EXPECT_EQ((*writer)->position_bytes(), want.size());
-    const std::string more = Sample(size);
+    const std::string more = SampleBytes(size);
     ASSERT_TRUE((*writer)->Write(std::as_bytes(std::span(more)), In()).ok());
     const Status closed = (*writer)->Close(In());
     ASSERT_TRUE(closed.ok()) << closed.ToString();

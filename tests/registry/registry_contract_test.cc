@@ -16,7 +16,7 @@ namespace {
 
 using testing::SizeIs;
 
-constexpr char kManifestType[] = "application/vnd.oci.image.manifest.v1+json";
+constexpr char kOciManifest[] = "application/vnd.oci.image.manifest.v1+json";
 
 std::string FromEnvironment(const char* name) {
   const char* value = std::getenv(name);
@@ -65,7 +65,7 @@ class RegistryContract : public testing::TestWithParam<const char*> {
     return fmt::format(
         R"({{"schemaVersion":2,"mediaType":"{}",{}"config":{{"mediaType":"application/vnd.oci.empty.v1+json","digest":"{}","size":{}}},)"
         R"("layers":[{{"mediaType":"application/octet-stream","digest":"{}","size":{}}}]}})",
-        kManifestType, more, config.digest.ToString(), config.size_bytes, layer.digest.ToString(), layer.size_bytes);
+        kOciManifest, more, config.digest.ToString(), config.size_bytes, layer.digest.ToString(), layer.size_bytes);
   }
 
   Result<std::string> Read(const Descriptor& blob) {
@@ -126,7 +126,7 @@ TEST_P(RegistryContract, AnEmptyBlobInChunks) {
 
 TEST_P(RegistryContract, AManifestByTagAndByDigest) {
   const std::string bytes = ManifestOf(Push(salt_));
-  const Result<Descriptor> pushed = client_->PushManifest(image_, kManifestType, bytes, Soon());
+  const Result<Descriptor> pushed = client_->PushManifest(image_, kOciManifest, bytes, Soon());
   ASSERT_TRUE(pushed.ok()) << pushed.status().ToString();
   ImageReference by_digest = image_;
   by_digest.tag.clear();
@@ -136,7 +136,7 @@ TEST_P(RegistryContract, AManifestByTagAndByDigest) {
     ASSERT_TRUE(got.ok()) << got.status().ToString();
     EXPECT_EQ(got->bytes, bytes);
     EXPECT_EQ(got->descriptor.digest, pushed->digest);
-    EXPECT_EQ(got->descriptor.media_type, kManifestType);
+    EXPECT_EQ(got->descriptor.media_type, kOciManifest);
   }
 }
 
@@ -150,16 +150,16 @@ TEST_P(RegistryContract, WhatIsNotThereIsNotFound) {
 
 TEST_P(RegistryContract, WhatIsAttachedToAnImageIsListed) {
   const Descriptor layer = Push(salt_);
-  const Result<Descriptor> subject = client_->PushManifest(image_, kManifestType, ManifestOf(layer), Soon());
+  const Result<Descriptor> subject = client_->PushManifest(image_, kOciManifest, ManifestOf(layer), Soon());
   ASSERT_TRUE(subject.ok()) << subject.status().ToString();
   EXPECT_THAT(client_->ListReferrers(image_, subject->digest, "", Soon()).value_or(std::vector<Referrer>(9)),
               SizeIs(0));
   const std::string attached = ManifestOf(
       layer, fmt::format(R"("artifactType":"test/kind","subject":{{"mediaType":"{}","digest":"{}","size":{}}},)",
-                         kManifestType, subject->digest.ToString(), subject->size_bytes));
+                         kOciManifest, subject->digest.ToString(), subject->size_bytes));
   ImageReference by_digest = image_;
   by_digest.tag.clear();
-  const Result<Descriptor> pushed = client_->PushManifest(by_digest, kManifestType, attached, Soon());
+  const Result<Descriptor> pushed = client_->PushManifest(by_digest, kOciManifest, attached, Soon());
   ASSERT_TRUE(pushed.ok()) << pushed.status().ToString();
   const Result<std::vector<Referrer>> listed = client_->ListReferrers(image_, subject->digest, "test/kind", Soon());
   ASSERT_TRUE(listed.ok()) << listed.status().ToString();
@@ -183,7 +183,7 @@ TEST_P(RegistryContract, ARepositoryIsAStore) {
   EXPECT_EQ(part, "ssssssssss");
   ASSERT_TRUE(WriteWholeBlob(store, "application/vnd.oci.empty.v1+json", "{}", Soon()).ok());
   const std::string manifest = ManifestOf(*blob);
-  const Result<Descriptor> put = store.PutManifest(salt_, kManifestType, manifest, Soon());
+  const Result<Descriptor> put = store.PutManifest(salt_, kOciManifest, manifest, Soon());
   ASSERT_TRUE(put.ok()) << put.status().ToString();
   for (const std::string& name : {salt_, put->digest.ToString()}) {
     EXPECT_EQ(store.GetManifest(name, Soon()).value_or(StoredManifest()).bytes, manifest) << name;

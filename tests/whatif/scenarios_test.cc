@@ -4,14 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/whatif/near.h"
 #include "tests/whatif/synthetic_trace.h"
 
 namespace paceline::analysis {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr double kNear = 2e-5;  // relative: traces are in single precision
 
 Result<std::vector<Scenario>> Ask(const StepTrace& trace, const ScenarioRequest& request) {
   ASSIGN_OR_RETURN(const WhatIfModel model, BuildWhatIfModel(trace));
@@ -26,11 +25,9 @@ Scenario AskOne(const StepTrace& trace, const ScenarioRequest& request) {
   return scenarios->front();
 }
 
-void ExpectClose(double actual, double expected) { EXPECT_NEAR(actual, expected, kNear * expected); }
-
 // One stage, two ranks, one micro-batch: forward 1 and 3 s, backward 2 s each, all the rest no time. T = 5, T_ideal
 // = 4.
-StepTrace TwoRanks() {
+StepTrace TwoUnevenRanks() {
   SyntheticJob job;
   job.pp = 1;
   job.micro_batches = 1;
@@ -43,13 +40,13 @@ StepTrace TwoRanks() {
 }
 
 TEST(Scenarios, NoneAskedNoneGiven) {
-  const auto scenarios = Ask(TwoRanks(), {});
+  const auto scenarios = Ask(TwoUnevenRanks(), {});
   ASSERT_TRUE(scenarios.ok());
   EXPECT_TRUE(scenarios->empty());
 }
 
 TEST(Scenarios, IdealWorkerByHand) {
-  const Scenario scenario = AskOne(TwoRanks(), {.ideal_workers = {{1, 0}}});
+  const Scenario scenario = AskOne(TwoUnevenRanks(), {.ideal_workers = {{1, 0}}});
   EXPECT_EQ(scenario.kind, "ideal-workers");
   ExpectClose(scenario.mean_seconds, 4);  // max(1 + 2, 2 + 2)
   ExpectClose(scenario.speedup, 1.25);
@@ -57,7 +54,7 @@ TEST(Scenarios, IdealWorkerByHand) {
 }
 
 TEST(Scenarios, WithoutTheSlowRankStepsAreShorterButDoLess) {
-  const Scenario scenario = AskOne(TwoRanks(), {.removed_ranks = {1}});
+  const Scenario scenario = AskOne(TwoUnevenRanks(), {.removed_ranks = {1}});
   ExpectClose(scenario.mean_seconds, 3);
   ExpectClose(scenario.speedup, 5.0 / 3 / 2);
   EXPECT_THAT(scenario.text, HasSubstr("1 of 2 data-parallel ranks leave"));
@@ -65,7 +62,7 @@ TEST(Scenarios, WithoutTheSlowRankStepsAreShorterButDoLess) {
 
 // A worker of a tensor-parallel group of 4 has ranks 4 to 7: one of them is enough.
 TEST(Scenarios, RanksOfATensorParallelGroupBelongToItsWorker) {
-  StepTrace trace = TwoRanks();
+  StepTrace trace = TwoUnevenRanks();
   trace.shape.tp_size = 4;
   trace.shape.world_size = 8;
   for (int32_t& rank : trace.rank) rank *= 4;
@@ -117,7 +114,7 @@ TEST(Scenarios, WhatCannotBeIsRefusedByName) {
       {{.collected_every = 0}, "a collection each 0 steps"},
   };
   for (const Case& c : cases) {
-    const auto scenarios = Ask(TwoRanks(), c.request);
+    const auto scenarios = Ask(TwoUnevenRanks(), c.request);
     EXPECT_EQ(scenarios.status().code(), StatusCode::kInvalidArgument) << c.message;
     EXPECT_THAT(scenarios.status().message(), HasSubstr(c.message));
   }

@@ -7,6 +7,7 @@
 
 #include "analysis/whatif/analysis.h"
 #include "analysis/whatif/hints.h"
+#include "tests/whatif/near.h"
 #include "tests/whatif/synthetic_trace.h"
 
 namespace paceline::analysis {
@@ -15,8 +16,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pair;
-
-constexpr double kNear = 2e-5;  // relative: traces are in single precision
 
 WhatIfResult Analyze(const StepTrace& trace) {
   auto result = AnalyzeWhatIf(trace, {.threads = 2});
@@ -28,10 +27,6 @@ WhatIfModel ModelOf(const StepTrace& trace) {
   auto model = BuildWhatIfModel(trace);
   EXPECT_TRUE(model.ok()) << model.status().message();
   return model.ok() ? *std::move(model) : WhatIfModel{};
-}
-
-void ExpectClose(double actual, double expected, double tolerance = kNear) {
-  EXPECT_NEAR(actual, expected, tolerance * expected);
 }
 
 struct Shape {

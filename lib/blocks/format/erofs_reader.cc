@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kBlock = erofs::kBlockBytes;
 constexpr uint32_t kHole = 0xffffffff;
 
-Status Damaged(const std::string& what) { return DataLossError("EROFS metadata: " + what); }
+Status DamagedMetadata(const std::string& what) { return DataLossError("EROFS metadata: " + what); }
 
 std::string_view PrefixText(uint8_t prefix) {
   switch (static_cast<erofs::XattrPrefix>(prefix)) {
@@ -30,12 +30,12 @@ std::string_view PrefixText(uint8_t prefix) {
 
 Status CheckSuperblock(std::string_view block, const LayerIndexHeader& header) {
   const char* at = block.data() + erofs::kSuperblockAt;
-  if (LoadLe<uint32_t>(at + erofs::super::kMagicAt) != erofs::kMagic) return Damaged("no superblock");
+  if (LoadLe<uint32_t>(at + erofs::super::kMagicAt) != erofs::kMagic) return DamagedMetadata("no superblock");
   std::string copy(block.substr(erofs::kSuperblockAt, kBlock - erofs::kSuperblockAt));
   StoreLe(copy.data() + erofs::super::kChecksumAt, uint32_t{0});
   if (LoadLe<uint32_t>(at + erofs::super::kCompatAt) != erofs::kCompatChecksum ||
       LoadLe<uint32_t>(at + erofs::super::kChecksumAt) != ~Crc32c(copy)) {
-    return Damaged("wrong checksum of the superblock");
+    return DamagedMetadata("wrong checksum of the superblock");
   }
   const uint32_t features = LoadLe<uint32_t>(at + erofs::super::kIncompatAt);
   if ((features & ~erofs::kIncompatChunkedFile) != 0 || LoadLe<uint16_t>(at + erofs::super::kExtraDevicesAt) != 0) {
@@ -44,7 +44,7 @@ Status CheckSuperblock(std::string_view block, const LayerIndexHeader& header) {
   if (LoadLe<uint8_t>(at + erofs::super::kBlockBitsAt) != erofs::kBlockBits ||
       LoadLe<uint32_t>(at + erofs::super::kMetaBlockAt) != header.first_meta_block() ||
       LoadLe<uint32_t>(at + erofs::super::kBlocksAt) != header.image_bytes() / kBlock) {
-    return Damaged("the superblock does not fit the index");
+    return DamagedMetadata("the superblock does not fit the index");
   }
   return Status();
 }
@@ -54,26 +54,26 @@ Status CheckSuperblock(std::string_view block, const LayerIndexHeader& header) {
 bool ErofsInode::is_whiteout() const { return S_ISCHR(mode) && device == 0; }
 
 Result<ErofsReader> ErofsReader::Open(std::string metadata, const LayerIndexHeader& header) {
-  if (metadata.size() != header.metadata_bytes()) return Damaged("wrong length");
+  if (metadata.size() != header.metadata_bytes()) return DamagedMetadata("wrong length");
   RETURN_IF_ERROR(CheckSuperblock(std::string_view(metadata).substr(0, kBlock), header));
   ErofsReader reader;
   reader.root_ = LoadLe<uint16_t>(metadata.data() + erofs::kSuperblockAt + erofs::super::kRootNidAt);
   reader.metadata_ = std::move(metadata);
   reader.data_blocks_ = header.data_blocks;
   ASSIGN_OR_RETURN(const ErofsInode root, reader.Inode(reader.root_));
-  if (!S_ISDIR(root.mode)) return Damaged("the root is no directory");
+  if (!S_ISDIR(root.mode)) return DamagedMetadata("the root is no directory");
   return reader;
 }
 
 // `meta_offset` counts from the first metadata block, behind block 0.
 Result<std::string_view> ErofsReader::At(uint64_t meta_offset, uint64_t size) const {
   const uint64_t end = metadata_.size() - kBlock;
-  if (meta_offset > end || size > end - meta_offset) return Damaged("an offset beyond the end");
+  if (meta_offset > end || size > end - meta_offset) return DamagedMetadata("an offset beyond the end");
   return std::string_view(metadata_).substr(kBlock + meta_offset, size);
 }
 
 Result<std::string_view> ErofsReader::Block(uint32_t image_block, uint64_t size) const {
-  if (image_block <= data_blocks_) return Damaged("a directory among file contents");
+  if (image_block <= data_blocks_) return DamagedMetadata("a directory among file contents");
   return At((uint64_t{image_block} - 1 - data_blocks_) * kBlock, size);
 }
 
@@ -82,11 +82,11 @@ uint64_t ErofsReader::BodyAt(const ErofsInode& inode) const {
 }
 
 Result<ErofsInode> ErofsReader::Inode(uint64_t nid) const {
-  if (nid > metadata_.size() >> erofs::kNidBits) return Damaged("an inode beyond the end");
+  if (nid > metadata_.size() >> erofs::kNidBits) return DamagedMetadata("an inode beyond the end");
   ASSIGN_OR_RETURN(const std::string_view bytes, At(nid << erofs::kNidBits, erofs::kInodeBytes));
   const char* at = bytes.data();
   const uint16_t format = LoadLe<uint16_t>(at + erofs::inode::kFormatAt);
-  if ((format & 1) != erofs::kExtendedInode) return Damaged("an inode of the compact form");
+  if ((format & 1) != erofs::kExtendedInode) return DamagedMetadata("an inode of the compact form");
   ErofsInode inode;
   inode.nid = nid;
   inode.layout = static_cast<uint16_t>(format >> 1 & 7);
@@ -107,9 +107,9 @@ Result<ErofsInode> ErofsReader::Inode(uint64_t nid) const {
 Result<std::vector<std::string_view>> ErofsReader::Pieces(const ErofsInode& inode) const {
   const bool is_inline = inode.layout == static_cast<uint16_t>(erofs::DataLayout::kInline);
   if (!is_inline && inode.layout != static_cast<uint16_t>(erofs::DataLayout::kPlain)) {
-    return Damaged("a directory of an unknown layout");
+    return DamagedMetadata("a directory of an unknown layout");
   }
-  if (inode.size_bytes > metadata_.size()) return Damaged("a directory larger than all metadata");
+  if (inode.size_bytes > metadata_.size()) return DamagedMetadata("a directory larger than all metadata");
   std::vector<std::string_view> pieces;
   uint64_t left = inode.size_bytes;
   for (uint32_t block = inode.union_value; left > 0; ++block) {
@@ -125,10 +125,10 @@ Result<std::vector<std::string_view>> ErofsReader::Pieces(const ErofsInode& inod
 }
 
 Status ErofsReader::ReadEntries(std::string_view block, std::vector<ErofsEntry>* entries) {
-  if (block.size() < erofs::kDirentBytes) return Damaged("a directory block without entries");
+  if (block.size() < erofs::kDirentBytes) return DamagedMetadata("a directory block without entries");
   const uint16_t first_name = LoadLe<uint16_t>(block.data() + 8);
   if (first_name < erofs::kDirentBytes || first_name % erofs::kDirentBytes != 0 || first_name > block.size()) {
-    return Damaged("a directory block with wrong offsets");
+    return DamagedMetadata("a directory block with wrong offsets");
   }
   const size_t count = first_name / erofs::kDirentBytes;
   for (size_t i = 0; i < count; ++i) {
@@ -136,12 +136,12 @@ Status ErofsReader::ReadEntries(std::string_view block, std::vector<ErofsEntry>*
     const size_t begin = LoadLe<uint16_t>(at + 8);
     const bool is_last = i + 1 == count;
     size_t end = is_last ? block.size() : LoadLe<uint16_t>(at + erofs::kDirentBytes + 8);
-    if (begin >= end || end > block.size()) return Damaged("a directory block with wrong offsets");
+    if (begin >= end || end > block.size()) return DamagedMetadata("a directory block with wrong offsets");
     std::string_view name = block.substr(begin, end - begin);
     if (is_last) name = name.substr(0, name.find('\0'));
     if (name.empty() || name.size() > 255 || name.find('/') != std::string_view::npos ||
         name.find('\0') != std::string_view::npos) {
-      return Damaged("a directory entry with a wrong name");
+      return DamagedMetadata("a directory entry with a wrong name");
     }
     if (name != "." && name != "..") entries->push_back({std::string(name), LoadLe<uint64_t>(at)});
   }
@@ -149,13 +149,13 @@ Status ErofsReader::ReadEntries(std::string_view block, std::vector<ErofsEntry>*
 }
 
 Result<std::vector<ErofsEntry>> ErofsReader::List(const ErofsInode& directory) const {
-  if (!S_ISDIR(directory.mode)) return Damaged("a directory that is none");
+  if (!S_ISDIR(directory.mode)) return DamagedMetadata("a directory that is none");
   ASSIGN_OR_RETURN(const std::vector<std::string_view> pieces, Pieces(directory));
   std::vector<ErofsEntry> entries;
   for (const std::string_view piece : pieces) RETURN_IF_ERROR(ReadEntries(piece, &entries));
   const auto is_out_of_order = [](const ErofsEntry& a, const ErofsEntry& b) { return a.name >= b.name; };
   if (std::adjacent_find(entries.begin(), entries.end(), is_out_of_order) != entries.end()) {
-    return Damaged("a directory out of order");
+    return DamagedMetadata("a directory out of order");
   }
   return entries;
 }
@@ -171,7 +171,7 @@ Result<std::optional<uint64_t>> ErofsReader::Find(const ErofsInode& directory, s
 
 Result<std::string> ErofsReader::SymlinkTarget(const ErofsInode& link) const {
   if (!S_ISLNK(link.mode) || link.size_bytes == 0 || link.size_bytes > kBlock)
-    return Damaged("a damaged symbolic link");
+    return DamagedMetadata("a damaged symbolic link");
   ASSIGN_OR_RETURN(const std::vector<std::string_view> pieces, Pieces(link));
   return std::string(pieces[0]);
 }
@@ -180,14 +180,14 @@ Result<std::map<std::string, std::string>> ErofsReader::Xattrs(const ErofsInode&
   std::map<std::string, std::string> xattrs;
   if (inode.xattr_bytes == 0) return xattrs;
   ASSIGN_OR_RETURN(std::string_view body, At((inode.nid << erofs::kNidBits) + erofs::kInodeBytes, inode.xattr_bytes));
-  if (body[4] != 0) return Damaged("shared extended attributes");
+  if (body[4] != 0) return DamagedMetadata("shared extended attributes");
   body.remove_prefix(erofs::kXattrHeaderBytes);
   while (!body.empty()) {
-    if (body.size() < erofs::kXattrEntryBytes) return Damaged("extended attributes are cut short");
+    if (body.size() < erofs::kXattrEntryBytes) return DamagedMetadata("extended attributes are cut short");
     const auto name_bytes = static_cast<uint8_t>(body[0]);
     const uint16_t value_bytes = LoadLe<uint16_t>(body.data() + 2);
     const size_t used = erofs::kXattrEntryBytes + size_t{name_bytes} + value_bytes;
-    if (used > body.size()) return Damaged("extended attributes are cut short");
+    if (used > body.size()) return DamagedMetadata("extended attributes are cut short");
     std::string name(PrefixText(static_cast<uint8_t>(body[1])));
     name += body.substr(erofs::kXattrEntryBytes, name_bytes);
     xattrs[name] = body.substr(erofs::kXattrEntryBytes + name_bytes, value_bytes);
@@ -201,7 +201,7 @@ Result<std::vector<ErofsExtent>> ErofsReader::Extents(const ErofsInode& file) co
   if (!S_ISREG(file.mode) || file.size_bytes == 0) return extents;
   const auto add = [&](uint64_t offset, uint32_t block, uint64_t size) -> Status {
     const uint64_t blocks = (size + kBlock - 1) / kBlock;
-    if (block < 1 || block + blocks - 1 > data_blocks_) return Damaged("a file outside of the data");
+    if (block < 1 || block + blocks - 1 > data_blocks_) return DamagedMetadata("a file outside of the data");
     if (!extents.empty() && extents.back().first_block + extents.back().blocks == block &&
         extents.back().file_offset_bytes + uint64_t{extents.back().blocks} * kBlock == offset) {
       extents.back().blocks += static_cast<uint32_t>(blocks);
@@ -211,12 +211,12 @@ Result<std::vector<ErofsExtent>> ErofsReader::Extents(const ErofsInode& file) co
     return Status();
   };
   if (file.layout == static_cast<uint16_t>(erofs::DataLayout::kPlain)) {
-    if (file.size_bytes > uint64_t{data_blocks_} * kBlock) return Damaged("a file larger than the data");
+    if (file.size_bytes > uint64_t{data_blocks_} * kBlock) return DamagedMetadata("a file larger than the data");
     RETURN_IF_ERROR(add(0, file.union_value, file.size_bytes));
     return extents;
   }
   if (file.layout != static_cast<uint16_t>(erofs::DataLayout::kChunked) || file.union_value > 31) {
-    return Damaged("a file of an unknown layout");
+    return DamagedMetadata("a file of an unknown layout");
   }
   const uint64_t unit = uint64_t{1} << (file.union_value + erofs::kBlockBits);
   uint64_t map_at = BodyAt(file);

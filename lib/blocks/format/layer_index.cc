@@ -24,24 +24,24 @@ struct RawHeader {
   uint64_t blob_table = 0, chunk_table = 0, metadata = 0, stored_metadata_bytes = 0;
 };
 
-Status Damaged(std::string what) { return DataLossError("layer index: " + what); }
+Status DamagedIndex(std::string what) { return DataLossError("layer index: " + what); }
 
 Status CheckStart(std::string_view bytes) {
-  if (bytes.size() < kHeaderBytes) return Damaged(fmt::format("{} bytes are less than a header", bytes.size()));
-  if (bytes.substr(0, kMagic.size()) != kMagic) return Damaged("not one (wrong magic number)");
+  if (bytes.size() < kHeaderBytes) return DamagedIndex(fmt::format("{} bytes are less than a header", bytes.size()));
+  if (bytes.substr(0, kMagic.size()) != kMagic) return DamagedIndex("not one (wrong magic number)");
   const uint16_t major = LoadLe<uint16_t>(&bytes[8]);
   if (major != kMajorVersion) {
     return UnimplementedError(
         fmt::format("layer index: format version {} is unknown to this version of Paceline", major));
   }
   if (Crc32c(bytes.substr(0, kHeaderCrcAt)) != LoadLe<uint32_t>(&bytes[kHeaderCrcAt])) {
-    return Damaged("wrong checksum of the header");
+    return DamagedIndex("wrong checksum of the header");
   }
   if (const uint32_t flags = LoadLe<uint32_t>(&bytes[16]); flags != 0) {
     return UnimplementedError(fmt::format("layer index: flags {:#x} are unknown to this version of Paceline", flags));
   }
-  if (LoadLe<uint32_t>(&bytes[12]) != kHeaderBytes) return Damaged("wrong length of the header");
-  if (LoadLe<uint32_t>(&bytes[20]) != kBlockBits) return Damaged("blocks are not of 4096 bytes");
+  if (LoadLe<uint32_t>(&bytes[12]) != kHeaderBytes) return DamagedIndex("wrong length of the header");
+  if (LoadLe<uint32_t>(&bytes[20]) != kBlockBits) return DamagedIndex("blocks are not of 4096 bytes");
   return Status();
 }
 
@@ -68,19 +68,20 @@ RawHeader ReadHeader(const char* at) {
 Status CheckNumbers(const RawHeader& raw, uint64_t total_bytes) {
   const LayerIndexHeader& header = raw.header;
   if (header.max_chunk_blocks < 1 || header.max_chunk_blocks > kMaxChunkBlocks) {
-    return Damaged(fmt::format("chunks of up to {} blocks", header.max_chunk_blocks));
+    return DamagedIndex(fmt::format("chunks of up to {} blocks", header.max_chunk_blocks));
   }
-  if (raw.blob_count > kMaxBlobs) return Damaged(fmt::format("{} blobs", raw.blob_count));
-  if (raw.chunk_count > kMaxChunks) return Damaged(fmt::format("{} chunks", raw.chunk_count));
+  if (raw.blob_count > kMaxBlobs) return DamagedIndex(fmt::format("{} blobs", raw.blob_count));
+  if (raw.chunk_count > kMaxChunks) return DamagedIndex(fmt::format("{} chunks", raw.chunk_count));
   if (header.meta_blocks < 1 || header.meta_blocks > kMaxMetaBlocks) {
-    return Damaged(fmt::format("{} blocks of metadata", header.meta_blocks));
+    return DamagedIndex(fmt::format("{} blocks of metadata", header.meta_blocks));
   }
-  if (uint64_t{1} + header.data_blocks + header.meta_blocks > UINT32_MAX) return Damaged("an image of too many blocks");
+  if (uint64_t{1} + header.data_blocks + header.meta_blocks > UINT32_MAX)
+    return DamagedIndex("an image of too many blocks");
   const uint64_t blob_table_end = kHeaderBytes + uint64_t{raw.blob_count} * kBlobEntryBytes;
   const uint64_t chunk_table_end = blob_table_end + uint64_t{raw.chunk_count} * kChunkEntryBytes;
   if (raw.blob_table != kHeaderBytes || raw.chunk_table != blob_table_end || raw.metadata != chunk_table_end ||
       chunk_table_end > total_bytes || raw.stored_metadata_bytes != total_bytes - chunk_table_end) {
-    return Damaged(fmt::format("tables do not fit its {} bytes", total_bytes));
+    return DamagedIndex(fmt::format("tables do not fit its {} bytes", total_bytes));
   }
   return Status();
 }
@@ -88,15 +89,15 @@ Status CheckNumbers(const RawHeader& raw, uint64_t total_bytes) {
 Status CheckChunk(const Chunk& chunk, uint32_t number, const LayerIndexHeader& header,
                   const std::vector<BlobEntry>& blobs) {
   if (chunk.blocks < 1 || chunk.blocks > header.max_chunk_blocks) {
-    return Damaged(fmt::format("chunk {} of {} blocks", number, chunk.blocks));
+    return DamagedIndex(fmt::format("chunk {} of {} blocks", number, chunk.blocks));
   }
-  if (chunk.blob >= blobs.size()) return Damaged(fmt::format("chunk {} lies in no blob", number));
+  if (chunk.blob >= blobs.size()) return DamagedIndex(fmt::format("chunk {} lies in no blob", number));
   if (chunk.stored_bytes < 1 || chunk.stored_bytes > chunk.content_bytes()) {
-    return Damaged(fmt::format("chunk {} has {} stored bytes", number, chunk.stored_bytes));
+    return DamagedIndex(fmt::format("chunk {} has {} stored bytes", number, chunk.stored_bytes));
   }
   const uint64_t blob_bytes = blobs[chunk.blob].size_bytes;
   if (chunk.offset_bytes > blob_bytes || chunk.stored_bytes > blob_bytes - chunk.offset_bytes) {
-    return Damaged(fmt::format("chunk {} reaches beyond its blob", number));
+    return DamagedIndex(fmt::format("chunk {} reaches beyond its blob", number));
   }
   return Status();
 }
@@ -119,7 +120,7 @@ Result<LayerIndex> LayerIndex::Parse(std::shared_ptr<const std::string> bytes) {
   const RawHeader raw = ReadHeader(text.data());
   RETURN_IF_ERROR(CheckNumbers(raw, text.size()));
   const std::string_view tables = std::string_view(text).substr(raw.blob_table, raw.metadata - raw.blob_table);
-  if (Crc32c(tables) != raw.table_crc) return Damaged("wrong checksum of the tables");
+  if (Crc32c(tables) != raw.table_crc) return DamagedIndex("wrong checksum of the tables");
 
   LayerIndex index;
   index.header_ = raw.header;
@@ -134,11 +135,11 @@ Result<LayerIndex> LayerIndex::Parse(std::shared_ptr<const std::string> bytes) {
   for (uint32_t i = 0; i < raw.chunk_count; ++i) {
     const Chunk chunk = LoadChunk(&text[raw.chunk_table + uint64_t{i} * kChunkEntryBytes]);
     RETURN_IF_ERROR(CheckChunk(chunk, i, raw.header, index.blobs_));
-    if (next_block > raw.header.data_blocks) return Damaged(fmt::format("chunk {} lies behind the data", i));
+    if (next_block > raw.header.data_blocks) return DamagedIndex(fmt::format("chunk {} lies behind the data", i));
     index.first_blocks_.push_back(static_cast<uint32_t>(next_block));
     next_block += chunk.blocks;
   }
-  if (next_block != uint64_t{1} + raw.header.data_blocks) return Damaged("chunks do not cover the data");
+  if (next_block != uint64_t{1} + raw.header.data_blocks) return DamagedIndex("chunks do not cover the data");
   index.bytes_ = std::move(bytes);
   return index;
 }
@@ -167,12 +168,13 @@ Status LayerIndex::UnpackMetadata(const std::function<Status(std::string_view)>&
     ASSIGN_OR_RETURN(const std::string_view piece, decoder.Decode(&input).Annotate("layer index: metadata"));
     if (piece.empty()) break;
     unpacked += piece.size();
-    if (unpacked > header_.metadata_bytes()) return Damaged("more metadata than the header says");
+    if (unpacked > header_.metadata_bytes()) return DamagedIndex("more metadata than the header says");
     hash.Update(piece);
     RETURN_IF_ERROR(consumer(piece));
   }
-  if (!decoder.is_between_frames() || unpacked != header_.metadata_bytes()) return Damaged("metadata is cut short");
-  if (hash.Finish() != header_.metadata_digest) return Damaged("metadata has another digest than the header says");
+  if (!decoder.is_between_frames() || unpacked != header_.metadata_bytes())
+    return DamagedIndex("metadata is cut short");
+  if (hash.Finish() != header_.metadata_digest) return DamagedIndex("metadata has another digest than the header says");
   return Status();
 }
 

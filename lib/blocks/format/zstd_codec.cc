@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kMaxWindowLog = 27;
 
-Status Damaged(const char* why) { return DataLossError(std::string("zstd: ") + why); }
+Status DamagedFrame(const char* why) { return DataLossError(std::string("zstd: ") + why); }
 
 }  // namespace
 
@@ -23,11 +23,11 @@ ZstdDecoder::~ZstdDecoder() = default;
 
 Status ZstdDecoder::DecodeFrame(std::string_view frame, std::span<char> out) {
   const size_t frame_bytes = ZSTD_findFrameCompressedSize(frame.data(), frame.size());
-  if (ZSTD_isError(frame_bytes)) return Damaged(ZSTD_getErrorName(frame_bytes));
-  if (frame_bytes != frame.size()) return Damaged("more than one frame");
+  if (ZSTD_isError(frame_bytes)) return DamagedFrame(ZSTD_getErrorName(frame_bytes));
+  if (frame_bytes != frame.size()) return DamagedFrame("more than one frame");
   const size_t unpacked = ZSTD_decompressDCtx(context_->zstd, out.data(), out.size(), frame.data(), frame.size());
-  if (ZSTD_isError(unpacked)) return Damaged(ZSTD_getErrorName(unpacked));
-  return unpacked == out.size() ? Status() : Damaged("less content than expected");
+  if (ZSTD_isError(unpacked)) return DamagedFrame(ZSTD_getErrorName(unpacked));
+  return unpacked == out.size() ? Status() : DamagedFrame("less content than expected");
 }
 
 struct ZstdStreamDecoder::Context {
@@ -46,7 +46,7 @@ Result<std::string_view> ZstdStreamDecoder::Decode(std::string_view* input) {
   ZSTD_outBuffer out{piece_.data(), piece_.size(), 0};
   while (out.pos == 0 && (in.pos < in.size || has_more_)) {
     const size_t rest = ZSTD_decompressStream(context_->zstd, &out, &in);
-    if (ZSTD_isError(rest)) return Damaged(ZSTD_getErrorName(rest));
+    if (ZSTD_isError(rest)) return DamagedFrame(ZSTD_getErrorName(rest));
     is_between_frames_ = rest == 0;
     has_more_ = rest != 0 && out.pos == out.size;
   }

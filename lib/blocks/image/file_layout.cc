@@ -6,16 +6,13 @@
 #include <cstring>
 
 #include "lib/blocks/format/layer_index.h"
+#include "lib/blocks/image/zeros.h"
 
 namespace paceline::blocks {
 namespace {
 
 constexpr uint32_t kMinUnitBits = 16, kMaxUnitBits = 26;
 constexpr uint64_t kMaxUnits = 32768;
-
-bool IsZero(std::string_view bytes) {
-  return bytes.empty() || (bytes[0] == '\0' && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
-}
 
 // The file as it would be read, holes as zeros.
 class LogicalFile {

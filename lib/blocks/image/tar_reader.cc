@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/blocks/image/tar_header.h"
+#include "lib/blocks/image/zeros.h"
 
 namespace paceline::blocks {
 namespace {
@@ -12,8 +13,6 @@ namespace {
 constexpr uint64_t kMaxHeaderBody = 8U << 20;  // of PAX records or a long name
 constexpr size_t kMaxExtents = 1U << 20;
 constexpr uint64_t kMaxSize = uint64_t{1} << 62;
-
-bool IsZero(std::string_view block) { return block.find_first_not_of('\0') == std::string_view::npos; }
 
 uint64_t PaddingOf(uint64_t size) { return (512 - size % 512) % 512; }
 

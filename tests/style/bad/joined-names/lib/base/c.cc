@@ -1,0 +1,5 @@
+namespace {
+
+constexpr int kLimit = 3;
+
+}  // namespace
