@@ -74,7 +74,8 @@ def patch_status(kind, name, ns, status):
 
 
 def wait_for(what, condition, timeout=60):
-    """Repeats until the condition returns something true; a Failure inside counts as not yet. Returns that."""
+    """Repeats until the condition returns something true. A Failure inside counts as not yet, and so does a field or an
+    object that is not there: what has just been made has no status for a moment. Returns what was true."""
     end = time.monotonic() + timeout
     last = ""
     while True:
@@ -82,8 +83,8 @@ def wait_for(what, condition, timeout=60):
             value = condition()
             if value:
                 return value
-        except Failure as error:
-            last = f" (last: {error})"
+        except (Failure, KeyError, StopIteration) as error:
+            last = f" (last: {type(error).__name__} {error})"
         if time.monotonic() > end:
             raise Failure(f"{what}: not within {timeout} s{last}")
         time.sleep(0.25)
