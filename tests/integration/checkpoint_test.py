@@ -10,9 +10,7 @@ KUBECONFIG or HDFS_URI all is skipped.
 """
 import json
 import os
-import subprocess
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "operator"))
 import bed  # noqa: E402
@@ -167,28 +165,5 @@ def check(context):
         bed.run(TESTBED, "hdfs", "dfs", "-rm", "-r", "-skipTrash", f"/{context.ns}", ok=False)
 
 
-def main():
-    if not os.environ.get("KUBECONFIG") or not os.environ.get("HDFS_URI"):
-        print("skipped: no KUBECONFIG or no HDFS_URI; start scripts/testbed up kubernetes hdfs and eval its env")
-        print("0 passed, 0 failed, 1 skipped")
-        return 0
-    nodes.install()
-    started = time.monotonic()
-    context = bed.Context(f"ckpt-{int(time.time()) % 100000}")
-    try:
-        context.set_up()
-        check(context)
-        print(f"ok      checkpoints_outlive_the_agent ({time.monotonic() - started:.1f} s)", flush=True)
-    except (bed.Failure, subprocess.TimeoutExpired) as error:
-        print(f"FAILED  checkpoints_outlive_the_agent: {error}\n{context.describe()}", flush=True)
-        print("0 passed, 1 failed, 0 skipped")
-        return 1
-    finally:
-        context.tear_down()
-        nodes.uninstall()
-    print("1 passed, 0 failed, 0 skipped")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(nodes.run_check("checkpoints_outlive_the_agent", "ckpt", ("KUBECONFIG", "HDFS_URI"), "scripts/testbed up kubernetes hdfs", check))

@@ -10,7 +10,6 @@ is well. Ends with "N passed, N failed, N skipped". Without KUBECONFIG all is sk
 """
 import json
 import os
-import subprocess
 import sys
 import time
 
@@ -155,28 +154,5 @@ def check(context):
             agent.end("TERM")
 
 
-def main():
-    if not os.environ.get("KUBECONFIG"):
-        print("skipped: no KUBECONFIG; start scripts/testbed up --nodes 2 and eval its env")
-        print("0 passed, 0 failed, 1 skipped")
-        return 0
-    nodes.install()
-    started = time.monotonic()
-    context = bed.Context(f"trace-{int(time.time()) % 100000}")
-    try:
-        context.set_up()
-        check(context)
-        print(f"ok      faults_are_named_in_time ({time.monotonic() - started:.1f} s)", flush=True)
-    except (bed.Failure, subprocess.TimeoutExpired) as error:
-        print(f"FAILED  faults_are_named_in_time: {error}\n{context.describe()}", flush=True)
-        print("0 passed, 1 failed, 0 skipped")
-        return 1
-    finally:
-        context.tear_down()
-        nodes.uninstall()
-    print("1 passed, 0 failed, 0 skipped")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(nodes.run_check("faults_are_named_in_time", "trace", ("KUBECONFIG",), "scripts/testbed up --nodes 2", check))

@@ -2,6 +2,7 @@
 import os
 import subprocess
 import tempfile
+import time
 
 import bed
 
@@ -81,3 +82,27 @@ def install():
 
 def uninstall():
     bed.kubectl("delete", "csidriver", "csi.paceline.dev", "--ignore-not-found")
+
+
+def run_check(name, prefix, variables, hint, check):
+    """One check as a program of its own: sets up, runs check(context), tells and tidies up. Gives the exit code."""
+    if not all(os.environ.get(variable) for variable in variables):
+        print(f"skipped: no {' or no '.join(variables)}; start {hint} and eval its env")
+        print("0 passed, 0 failed, 1 skipped")
+        return 0
+    install()
+    started = time.monotonic()
+    context = bed.Context(f"{prefix}-{int(time.time()) % 100000}")
+    try:
+        context.set_up()
+        check(context)
+        print(f"ok      {name} ({time.monotonic() - started:.1f} s)", flush=True)
+    except (bed.Failure, subprocess.TimeoutExpired) as error:
+        print(f"FAILED  {name}: {error}\n{context.describe()}", flush=True)
+        print("0 passed, 1 failed, 0 skipped")
+        return 1
+    finally:
+        context.tear_down()
+        uninstall()
+    print("1 passed, 0 failed, 0 skipped")
+    return 0
