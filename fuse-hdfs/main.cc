@@ -1,7 +1,5 @@
 // paceline-hdfs-mount URI DIR: one mount. Flags, signals and the way to the background; the rest is in run.cc.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -10,6 +8,7 @@
 #include "fuse-hdfs/config.h"
 #include "fuse-hdfs/control_server.h"
 #include "fuse-hdfs/run.h"
+#include "lib/base/daemon.h"
 #include "lib/base/stop_signal.h"
 #include "lib/base/unique_fd.h"
 
@@ -38,30 +37,6 @@ int RunControl(int argc, char** argv) {
   return answer->rfind("error:", 0) == 0 ? 1 : 0;
 }
 
-// The parent of a daemon: waits for the child's word and passes its fate on.
-int WaitForChild(pid_t child, UniqueFd word) {
-  char letter = 0;
-  if (read(word.get(), &letter, 1) == 1) return 0;
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-}
-
-// Lets the starting shell go: its terminal, its folder and the pipe on which the parent waits.
-Status LeaveTerminal(const MountConfig& config, UniqueFd& word) {
-  const char* log_path = config.log_file.empty() ? "/dev/null" : config.log_file.c_str();
-  const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
-  const UniqueFd log(open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!null.is_valid() || !log.is_valid()) return ErrnoStatus(errno, log_path);
-  dup2(null.get(), STDIN_FILENO);
-  dup2(log.get(), STDOUT_FILENO);
-  dup2(log.get(), STDERR_FILENO);
-  const char letter = 'm';
-  if (write(word.get(), &letter, 1) != 1) return ErrnoStatus(errno, "tell the parent");
-  word.Reset();
-  return Status();
-}
-
 Status WritePidFile(const MountConfig& config) {
   if (config.pid_file.empty()) return Status();
   std::ofstream file(config.pid_file);
@@ -77,7 +52,7 @@ int Serve(const MountConfig& config, const ConfigSpec& spec, UniqueFd word) {
   log->Debug("starting", {{"config", spec.DescribeLine()}});
   const Status status = RunMount(config, clock, *log, stop.token(), [&] {
     RETURN_IF_ERROR(WritePidFile(config));
-    return config.runs_as_daemon ? LeaveTerminal(config, word) : Status();
+    return config.runs_as_daemon ? LeaveTerminal(config.log_file, "", word) : Status();
   });
   if (!config.pid_file.empty()) unlink(config.pid_file.c_str());
   if (status.ok()) return 0;
@@ -94,19 +69,7 @@ int Main(int argc, char** argv) {
   for (const std::string& arg : args) words.push_back(arg.c_str());
   if (const std::optional<int> code = spec.ParseForMain(static_cast<int>(words.size()), words.data())) return *code;
   if (!config.runs_as_daemon) return Serve(config, spec, UniqueFd());
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return 1;
-  UniqueFd listens(ends[0]), tells(ends[1]);
-  // Before any thread exists: a fork takes only the calling one along.
-  const pid_t child = fork();
-  if (child < 0) return 1;
-  if (child > 0) {
-    tells.Reset();
-    return WaitForChild(child, std::move(listens));
-  }
-  listens.Reset();
-  setsid();
-  return Serve(config, spec, std::move(tells));
+  return RunInBackground([&](UniqueFd word) { return Serve(config, spec, std::move(word)); });
 }
 
 }  // namespace

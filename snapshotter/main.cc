@@ -1,12 +1,11 @@
 // paceline-snapshotter: mounts converted images. Flags, signals and the way to the background; the rest is in serve.cc
 // and commands.cc.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
 
+#include "lib/base/daemon.h"
 #include "lib/base/stop_signal.h"
 #include "lib/base/unique_fd.h"
 #include "snapshotter/commands.h"
@@ -20,42 +19,13 @@ constexpr char kUsage[] =
     "       paceline-snapshotter unmount DIR [--force] [--state-folder FOLDER]\n"
     "       paceline-snapshotter ask DIR stats|settle|hotset [--state-folder FOLDER]\n";
 
-// The parent of a daemon: passes on what the child says once the mount works, or its fate.
-int AwaitChild(pid_t child, UniqueFd word) {
-  std::string summary;
-  char buffer[512];
-  for (ssize_t got; (got = read(word.get(), buffer, sizeof buffer)) > 0;)
-    summary.append(buffer, static_cast<size_t>(got));
-  if (!summary.empty()) {
-    fmt::print("{}\n", summary);
-    return 0;
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-}
-
-// Lets the starting shell go: its terminal and the pipe on which the parent waits. The working folder is the mount's.
-Status LeaveTerminal(const ServeConfig& config, const std::string& summary, UniqueFd& word) {
-  const char* log_path = config.log_file.empty() ? "/dev/null" : config.log_file.c_str();
-  const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
-  const UniqueFd log(open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!null.is_valid() || !log.is_valid()) return ErrnoStatus(errno, log_path);
-  if (write(word.get(), summary.data(), summary.size()) < 0) return ErrnoStatus(errno, "tell the parent");
-  dup2(null.get(), STDIN_FILENO);
-  dup2(log.get(), STDOUT_FILENO);
-  dup2(log.get(), STDERR_FILENO);
-  word.Reset();
-  return Status();
-}
-
 int RunServe(const ServeConfig& config, const ConfigSpec& spec, UniqueFd word) {
   StopSignal stop;
   const RealClock clock;
   auto log = Logger::ToStderr("paceline-snapshotter", config.log_level, config.log_format);
   log->Debug("starting", {{"config", spec.DescribeLine()}});
   const Status status = Serve(config, clock, *log, stop, [&](const std::string& summary) {
-    if (config.runs_as_daemon) return LeaveTerminal(config, summary, word);
+    if (config.runs_as_daemon) return LeaveTerminal(config.log_file, summary, word);
     fmt::print("{}\n", summary);
     std::fflush(stdout);
     return Status();
@@ -70,19 +40,7 @@ int ServeCommand(int argc, char** argv) {
   ConfigSpec spec = DescribeServeConfig(&config);
   if (const std::optional<int> code = spec.ParseForMain(argc - 1, argv + 1)) return *code;
   if (!config.runs_as_daemon) return RunServe(config, spec, UniqueFd());
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return 1;
-  UniqueFd listens(ends[0]), tells(ends[1]);
-  // Before any thread exists: a fork takes only the calling one along.
-  const pid_t child = fork();
-  if (child < 0) return 1;
-  if (child > 0) {
-    tells.Reset();
-    return AwaitChild(child, std::move(listens));
-  }
-  listens.Reset();
-  setsid();
-  return RunServe(config, spec, std::move(tells));
+  return RunInBackground([&](UniqueFd word) { return RunServe(config, spec, std::move(word)); });
 }
 
 struct PlaceArguments {

@@ -8,17 +8,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <deque>
 #include <thread>
 
-#include "lib/base/mutex.h"
 #include "lib/blocks/format/zstd_codec.h"
+#include "lib/blocks/image/piece_pipe.h"
 
 namespace paceline::blocks {
 namespace {
 
 constexpr size_t kPieceBytes = 1U << 20;
-constexpr size_t kPiecesAhead = 4;
+constexpr size_t kBytesAhead = 3 * kPieceBytes;
 
 class FileSource final : public ByteSource {
  public:
@@ -128,37 +127,16 @@ class TallySource final : public ByteSource {
 class ReadAheadSource final : public ByteSource {
  public:
   explicit ReadAheadSource(std::unique_ptr<ByteSource> below)
-      : below_(std::move(below)), thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+      : below_(std::move(below)), thread_([this](const std::stop_token& stop) { pipe_.Finish(Run(stop)); }) {}
   ~ReadAheadSource() override {
     thread_.request_stop();
-    {
-      // Under the lock, so that a reader that has just looked at the stop token cannot miss it.
-      MutexLock lock(mutex_);
-    }
-    has_room_.NotifyAll();
+    pipe_.Wake();
   }
 
-  Result<size_t> Read(std::span<char> out) override {
-    if (at_ == piece_.size()) {
-      MutexLock lock(mutex_);
-      while (ready_.empty() && !is_done_) has_piece_.Wait(lock);
-      if (ready_.empty()) {
-        if (!end_.ok()) return end_;
-        return size_t{0};
-      }
-      piece_ = std::move(ready_.front());
-      ready_.pop_front();
-      at_ = 0;
-      has_room_.NotifyOne();
-    }
-    const size_t size = std::min(out.size(), piece_.size() - at_);
-    std::memcpy(out.data(), piece_.data() + at_, size);
-    at_ += size;
-    return size;
-  }
+  Result<size_t> Read(std::span<char> out) override { return pipe_.Read(out); }
 
  private:
-  void Run(const std::stop_token& stop) {
+  Status Run(const std::stop_token& stop) {
     for (;;) {
       std::string piece(kPieceBytes, '\0');
       size_t filled = 0;
@@ -171,26 +149,13 @@ class ReadAheadSource final : public ByteSource {
         if (got.ok()) filled += *got;
       }
       piece.resize(filled);
-      MutexLock lock(mutex_);
-      if (filled > 0) ready_.push_back(std::move(piece));
-      if (is_done) {
-        is_done_ = true;
-        end_ = end;
-      }
-      has_piece_.NotifyOne();
-      while (ready_.size() >= kPiecesAhead && !stop.stop_requested()) has_room_.Wait(lock);
-      if (is_done || stop.stop_requested()) return;
+      RETURN_IF_ERROR(pipe_.Put(std::move(piece), stop));
+      if (is_done) return end;
     }
   }
 
   std::unique_ptr<ByteSource> below_;
-  std::string piece_;  // the reader's own
-  size_t at_ = 0;
-  Mutex mutex_;
-  CondVar has_piece_, has_room_;
-  std::deque<std::string> ready_ GUARDED_BY(mutex_);
-  bool is_done_ GUARDED_BY(mutex_) = false;
-  Status end_ GUARDED_BY(mutex_);
+  PiecePipe pipe_{kBytesAhead};
   std::jthread thread_;  // last: it uses all of the above
 };
 

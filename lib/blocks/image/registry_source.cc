@@ -1,11 +1,9 @@
 #include "lib/blocks/image/registry_source.h"
 
-#include <algorithm>
-#include <cstring>
-#include <deque>
+#include <functional>
 #include <thread>
 
-#include "lib/base/mutex.h"
+#include "lib/blocks/image/piece_pipe.h"
 
 namespace paceline::blocks {
 namespace {
@@ -19,65 +17,22 @@ class DownloadSource final : public ByteSource {
   DownloadSource(std::shared_ptr<RegistryClient> client, const ImageReference& repository, const Descriptor& blob,
                  const std::stop_token& outer)
       : thread_([this, client = std::move(client), repository, blob](const std::stop_token& stop) {
-          const Status end = client->ReadBlob(
-              repository, blob, [&](std::string_view piece) { return Put(piece, stop); }, Deadline::Infinite(), stop);
-          MutexLock lock(mutex_);
-          is_done_ = true;
-          end_ = end;
-          has_piece_.NotifyOne();
+          pipe_.Finish(client->ReadBlob(
+              repository, blob, [&](std::string_view piece) { return pipe_.Put(std::string(piece), stop); },
+              Deadline::Infinite(), stop));
         }),
         outer_stop_(outer, [this] { Stop(); }) {}
   ~DownloadSource() override { Stop(); }
 
-  Result<size_t> Read(std::span<char> out) override {
-    if (at_ == piece_.size()) {
-      MutexLock lock(mutex_);
-      while (ready_.empty() && !is_done_) has_piece_.Wait(lock);
-      if (ready_.empty()) {
-        if (!end_.ok()) return end_;
-        return size_t{0};
-      }
-      piece_ = std::move(ready_.front());
-      ready_.pop_front();
-      waiting_bytes_ -= piece_.size();
-      at_ = 0;
-      has_room_.NotifyOne();
-    }
-    const size_t size = std::min(out.size(), piece_.size() - at_);
-    std::memcpy(out.data(), piece_.data() + at_, size);
-    at_ += size;
-    return size;
-  }
+  Result<size_t> Read(std::span<char> out) override { return pipe_.Read(out); }
 
  private:
-  Status Put(std::string_view piece, const std::stop_token& stop) {
-    if (piece.empty()) return Status();
-    MutexLock lock(mutex_);
-    while (waiting_bytes_ > kMaxWaitingBytes && !stop.stop_requested()) has_room_.Wait(lock);
-    if (stop.stop_requested()) return CancelledError("the download was stopped");
-    waiting_bytes_ += piece.size();
-    ready_.emplace_back(piece);
-    has_piece_.NotifyOne();
-    return Status();
-  }
-
   void Stop() {
     thread_.request_stop();
-    {
-      // Under the lock, so that a writer that has just looked at the stop token cannot miss it.
-      MutexLock lock(mutex_);
-    }
-    has_room_.NotifyAll();
+    pipe_.Wake();
   }
 
-  std::string piece_;  // the reader's own
-  size_t at_ = 0;
-  Mutex mutex_;
-  CondVar has_piece_, has_room_;
-  std::deque<std::string> ready_ GUARDED_BY(mutex_);
-  size_t waiting_bytes_ GUARDED_BY(mutex_) = 0;
-  bool is_done_ GUARDED_BY(mutex_) = false;
-  Status end_ GUARDED_BY(mutex_);
+  PiecePipe pipe_{kMaxWaitingBytes};
   std::jthread thread_;  // these two last: they use all of the above
   std::stop_callback<std::function<void()>> outer_stop_;
 };
