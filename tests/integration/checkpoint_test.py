@@ -91,6 +91,8 @@ def await_logged(context, name, text, timeout=60):
 def write_through_the_agents_death(context, agents):
     job(context, "write", WRITE)
     await_logged(context, "write", "wrote 8")
+    for node in NODES:
+        bed.expect(hdfs_mounts(node), f"{node} shows no mount while its worker writes")
     agents[0].end("KILL")
     agents[1].end("TERM")
     await_logged(context, "write", "wrote 24")  # with no agent at all
@@ -133,9 +135,15 @@ def read_by_annotation(context, sums):
     bed.kubectl("delete", "job", "annotated-g0", "-n", context.ns, "--timeout=60s", "--cascade=foreground")
 
 
+def hdfs_mounts(node):
+    """Those that kubelet, the agent and the holder made there: the machine may have mounts of its own."""
+    lines = in_node(node, "cat", "/proc/self/mounts").splitlines()
+    return [line for line in lines if " fuse.paceline-hdfs " in line and " /var/lib/kubelet/" in line]
+
+
 def nothing_is_left():
     for node in NODES:
-        bed.wait_for(f"no mount is left on {node}", lambda node=node: "paceline-hdfs" not in in_node(node, "cat", "/proc/self/mounts"), 30)
+        bed.wait_for(f"no mount is left on {node}", lambda node=node: not hdfs_mounts(node), 30)
         held = in_node(node, f"{PROGRAMS}/paceline-holder", "list")
         bed.expect('"mounts":[]' in held, f"{node}: {held}")
 
