@@ -118,7 +118,8 @@ hdfs_common_keys() { # address of the NameNode as the reader dials it
   echo dfs.client.failover.proxy.provider.testbed=org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider
 }
 
-# ${bed.id}, ${bed.address} and ${bed.namenode} are set for each daemon.
+# ${bed.id}, ${bed.address} and ${bed.namenode} are set for each daemon. Hadoop 3.4.2 also reads the files by themselves in the
+# middle of a DataNode's start, for a local file only: hence a value for that in the file.
 hdfs_server_keys() {
   cat <<KEYS
 dfs.namenode.name.dir=file://$HDFS_HOME/data/\${bed.id}
@@ -156,7 +157,7 @@ hdfs_write_config() {
   hdfs_core_keys "$HDFS_IP" | hdfs_file "$HDFS_HOME/conf/core-site.xml"
   { hdfs_common_keys "$HDFS_IP"; tr ' ' '\n' <<<"$HDFS_SET"; } | hdfs_file "$HDFS_HOME/conf/hdfs-site.xml"
   # shellcheck disable=SC2016 # Hadoop expands it
-  { hdfs_core_keys '${bed.namenode}'; echo "hadoop.tmp.dir=$HDFS_HOME/data/tmp-\${bed.id}"; } | hdfs_file "$HDFS_HOME/server/core-site.xml"
+  { hdfs_core_keys '${bed.namenode}'; echo "bed.namenode=$HDFS_IP"; echo "hadoop.tmp.dir=$HDFS_HOME/data/tmp-\${bed.id}"; } | hdfs_file "$HDFS_HOME/server/core-site.xml"
   # shellcheck disable=SC2016
   { hdfs_common_keys '${bed.namenode}'; hdfs_server_keys; tr ' ' '\n' <<<"$HDFS_SET"; } | hdfs_file "$HDFS_HOME/server/hdfs-site.xml"
   hdfs_write_hosts
