@@ -330,4 +330,6 @@ void Append(Tables more, Tables& all) {
   for (std::string& missing : more.missing) all.missing.push_back(std::move(missing));
 }
 
+const char* ProcessStateName(ProcessState state) { return NameOf(kStates, state); }
+
 }  // namespace paceline::analysis

@@ -24,6 +24,9 @@ enum class ProcessState {
 
 enum class CallKind { kOther, kColl, kP2p, kCollApi, kP2pApi, kGroupApi, kKernelLaunch, kCeColl };
 
+// "Running", "Stopped", ... as in the tables.
+const char* ProcessStateName(ProcessState state);
+
 // A communicator as one of its ranks sees it.
 struct CommView {
   uint64_t id = 0;  // equal on all ranks; 0: not known yet

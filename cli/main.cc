@@ -189,7 +189,7 @@ int Main(int argc, char** argv) {
   const std::unique_ptr<ImageCommands> image = ImageCommands::AddTo(app, &options.output);
   const std::unique_ptr<MountCommands> mount = MountCommands::AddTo(app);
   const std::unique_ptr<WhatIfCommand> what_if = WhatIfCommand::AddTo(app, &options.output);
-  const std::unique_ptr<TraceCommands> trace = TraceCommands::AddTo(app, &options.output);
+  const std::unique_ptr<TraceCommands> trace = TraceCommands::AddTo(app, &options.output, &options.session);
 
   try {
     app.parse(argc, argv);

@@ -63,4 +63,12 @@ Result<std::vector<api::TrainingJob>> Session::ListJobs(const std::string& ns) {
   return ListOf<api::TrainingJob>(*client_, api::kTrainingJobKind, ns, deadline_);
 }
 
+Result<std::vector<api::NodePlan>> Session::ListNodePlans() {
+  return ListOf<api::NodePlan>(*client_, api::kNodePlanKind, "", deadline_);
+}
+
+Result<net::HttpResponse> Session::Get(const std::string& target, Deadline deadline) {
+  return transport_->Send({.target = target}, deadline);
+}
+
 }  // namespace paceline::cli

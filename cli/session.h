@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/api/node_plan.h"
 #include "lib/api/training_job.h"
 #include "lib/api/training_run.h"
 #include "lib/base/clock.h"
@@ -37,6 +38,9 @@ class Session {
   // Objects of one namespace, or of all for an empty `ns`. kNotFound ("CRDs not installed") says how to install them.
   Result<std::vector<api::TrainingRun>> ListRuns(const std::string& ns);
   Result<std::vector<api::TrainingJob>> ListJobs(const std::string& ns);
+  Result<std::vector<api::NodePlan>> ListNodePlans();
+  // GETs a path of the API server as it is, whatever the status of the answer. Thread-safe.
+  Result<net::HttpResponse> Get(const std::string& target, Deadline deadline);
 
  private:
   Session(kube::KubeConfig config, Deadline deadline) : config_(std::move(config)), deadline_(deadline) {}

@@ -7,73 +7,147 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "analysis/rings/snapshot.h"
 #include "analysis/root_cause.h"
 #include "analysis/tables_json.h"
+#include "cli/trace_source.h"
+#include "cli/trace_top.h"
 #include "lib/base/filesystem.h"
 
 namespace paceline::cli {
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{1} << 30;  // tables of 10,000 ranks are some hundred megabytes
-
-std::string HostName() {
-  char name[256] = "";
-  if (::gethostname(name, sizeof name - 1) != 0) return "";
-  return name;
-}
+// Cleared from where it stands, so that what was there before the command stays.
+constexpr std::string_view kClearScreen = "\x1b[2J\x1b[H";
 
 class TraceGroup final : public TraceCommands {
  public:
-  TraceGroup(CLI::App& app, std::string* output) {
+  TraceGroup(CLI::App& app, std::string* output, const SessionOptions* session) : session_(session) {
     CLI::App* group =
         app.add_subcommand("trace", "collectives of a training run")->require_subcommand(1)->fallthrough();
-    diagnose_ = group->add_subcommand("diagnose", "what keeps a run from going on");
-    diagnose_->add_option("file", files_, "trace tables as agents give them (JSON); several are taken together");
-    diagnose_->add_option("--dir", folder_, "rings of the training processes of this machine instead");
-    diagnose_->add_option("--run", run_, "this run only");
+    top_ = Add(*group, "top", "live: its communicators, how fast they go, who is behind", output);
+    top_->add_option("name", source_.name, "a run, or a job: then its newest run");
+    top_->add_option("--every", every_seconds_, "seconds between two looks")
+        ->capture_default_str()
+        ->check(CLI::Range(0.2, 3600.0));
+    top_->add_flag("--once", is_once_, "two looks, then end (so too with json, yaml or without a terminal)");
+    diagnose_ = Add(*group, "diagnose", "what keeps a run from going on", output);
+    diagnose_->add_option("file", source_.files, "trace tables (JSON); several are taken together");
+    diagnose_->add_option("--of", source_.name, "a run or job of the cluster instead, by its agents");
     diagnose_->add_option("--save", save_, "write the tables to this file, to be diagnosed again");
-    diagnose_->add_option("-o,--output", *output, "table, json or yaml")->capture_default_str();
-    diagnose_->fallthrough();
+    dump_ = Add(*group, "dump", "what is in flight, as trace tables (JSON)", output);
+    dump_->add_option("name", source_.name, "a run, or a job: then its newest run");
+    dump_->add_option("--save", save_, "write them to this file and not to standard output");
+    export_ = Add(*group, "export", "what ended lately, for Perfetto (ui.perfetto.dev)", output);
+    export_->add_option("name", source_.name, "a run, or a job: then its newest run")->required();
+    export_->add_option("file", save_, "the file to write")->required();
+    for (CLI::App* command : {top_, diagnose_, dump_}) {
+      command->add_option("--dir", source_.folder, "rings of the training processes of this machine instead");
+      command->add_option("--run", source_.run_filter, "of files and rings: this run only");
+    }
+    for (CLI::App* command : {top_, diagnose_, dump_, export_}) {
+      command->add_flag("--direct", source_.is_direct,
+                        "dial the agents' addresses, from within the cluster's network, and not by the API server");
+    }
   }
 
-  bool is_given() const override { return diagnose_->parsed(); }
+  bool is_given() const override {
+    return top_->parsed() || diagnose_->parsed() || dump_->parsed() || export_->parsed();
+  }
 
   int Run(OutputFormat format, const Clock& clock) override {
-    Result<analysis::Tables> tables = Read(clock);
+    Result<std::unique_ptr<TraceSource>> source = TraceSource::Open(source_, *session_, clock);
+    if (!source.ok()) return Fail(source.status());
+    if (top_->parsed()) return Top(**source, format, clock);
+    if (dump_->parsed()) return Dump(**source);
+    if (export_->parsed()) return Export(**source);
+    return Diagnose(**source, format);
+  }
+
+ private:
+  static CLI::App* Add(CLI::App& group, const char* name, const char* what, std::string* output) {
+    CLI::App* command = group.add_subcommand(name, what);
+    command->add_option("-o,--output", *output, "table, json or yaml")->capture_default_str();
+    command->fallthrough();
+    return command;
+  }
+
+  int Top(TraceSource& source, OutputFormat format, const Clock& clock) const {
+    const bool is_live = format == OutputFormat::kTable && !is_once_ && ::isatty(STDOUT_FILENO) != 0;
+    const auto pause = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(every_seconds_));
+    std::optional<TraceLook> before;
+    while (true) {
+      Result<analysis::Tables> tables = source.Read();
+      if (!tables.ok()) return Fail(tables.status());
+      TraceLook now{*std::move(tables), clock.Now()};
+      const TraceLook* earlier = before ? &*before : nullptr;
+      if (is_live) {
+        fmt::print("{}{}   every {:g} s, Ctrl-C ends\n\n{}", kClearScreen, source.Title(), every_seconds_,
+                   RenderTop(now, earlier));
+        std::fflush(stdout);
+      } else if (before) {
+        fmt::print("{}", format == OutputFormat::kTable ? RenderTop(now, earlier)
+                                                        : RenderValue(TopValue(now, earlier), format));
+        return 0;
+      }
+      before = std::move(now);
+      clock.SleepFor(pause, {});
+    }
+  }
+
+  int Diagnose(TraceSource& source, OutputFormat format) {
+    Result<analysis::Tables> tables = source.Read();
     if (!tables.ok()) return Fail(tables.status());
+    if (!save_.empty()) {
+      const Status saved = Save(DumpJson(analysis::WriteTables(*tables)));
+      if (!saved.ok()) return Fail(saved);
+    }
     const analysis::Verdict verdict = analysis::Diagnose(*tables);
     fmt::print("{}", format == OutputFormat::kTable ? RenderVerdict(verdict)
                                                     : RenderValue(analysis::WriteVerdict(verdict), format));
     return verdict.category == analysis::Category::kNone ? 0 : kExitBroken;
   }
 
- private:
-  Result<analysis::Tables> Read(const Clock& clock) {
-    RealFileSystem files;
-    if (files_.empty() == folder_.empty()) return InvalidArgumentError("give files of trace tables, or --dir");
-    analysis::Tables tables;
-    if (!folder_.empty()) {
-      analysis::SnapshotOptions options;
-      options.folder = folder_;
-      options.node = HostName();
-      ASSIGN_OR_RETURN(tables, analysis::SnapshotRings(options, files, clock));
+  int Dump(TraceSource& source) {
+    const Result<analysis::Tables> tables = source.Read();
+    if (!tables.ok()) return Fail(tables.status());
+    const std::string text = DumpJson(analysis::WriteTables(*tables)) + "\n";
+    if (save_.empty()) {
+      fmt::print("{}", text);
+      return 0;
     }
-    for (const std::string& path : files_) {
-      ASSIGN_OR_RETURN(const std::string text, files.ReadFile(path, kMaxFileBytes));
-      ASSIGN_OR_RETURN(analysis::Tables more, analysis::ParseTables(text).Annotate(path));
-      analysis::Append(std::move(more), tables);
-    }
-    if (!run_.empty()) std::erase_if(tables.processes, [&](const auto& process) { return process.run != run_; });
-    if (!save_.empty()) {
-      RETURN_IF_ERROR(files.WriteFileAtomically(save_, DumpJson(analysis::WriteTables(tables)), 0644));
-    }
-    return tables;
+    const Status saved = Save(text);
+    if (!saved.ok()) return Fail(saved);
+    fmt::print(stderr, "{} processes in {}\n", tables->processes.size(), save_);
+    return 0;
   }
 
+  int Export(TraceSource& source) {
+    std::vector<std::string> missing;
+    const Result<std::vector<NodeRecords>> records = source.ReadRecords(&missing);
+    if (!records.ok()) return Fail(records.status());
+    for (const std::string& what : missing) fmt::print(stderr, "pacectl: no answer from {}\n", what);
+    const Result<Json> trace = OperationsAsPerfetto(source.Title(), *records);
+    if (!trace.ok()) return Fail(trace.status());
+    const Status saved = Save(DumpJson(*trace) + "\n");
+    if (!saved.ok()) return Fail(saved);
+    fmt::print(stderr, "{} events of {} nodes in {}\n", trace->at("traceEvents").size(), records->size(), save_);
+    return 0;
+  }
+
+  Status Save(const std::string& text) {
+    RealFileSystem files;
+    return files.WriteFileAtomically(save_, text, 0644);
+  }
+
+  const SessionOptions* const session_;
+  CLI::App* top_ = nullptr;
   CLI::App* diagnose_ = nullptr;
-  std::vector<std::string> files_;
-  std::string folder_, run_, save_;
+  CLI::App* dump_ = nullptr;
+  CLI::App* export_ = nullptr;
+  TraceSourceOptions source_;
+  std::string save_;
+  double every_seconds_ = 2;
+  bool is_once_ = false;
 };
 
 }  // namespace
@@ -100,8 +174,8 @@ std::string RenderVerdict(const analysis::Verdict& verdict) {
   return text;
 }
 
-std::unique_ptr<TraceCommands> TraceCommands::AddTo(CLI::App& app, std::string* output) {
-  return std::make_unique<TraceGroup>(app, output);
+std::unique_ptr<TraceCommands> TraceCommands::AddTo(CLI::App& app, std::string* output, const SessionOptions* session) {
+  return std::make_unique<TraceGroup>(app, output, session);
 }
 
 }  // namespace paceline::cli

@@ -9,6 +9,8 @@
 
 #include "analysis/tables_json.h"
 #include "cli/trace_commands.h"
+#include "cli/trace_perfetto.h"
+#include "cli/trace_top.h"
 
 namespace paceline::cli {
 namespace {
@@ -60,11 +62,14 @@ class TraceCommand : public testing::Test {
     return path;
   }
 
-  int Run(std::vector<std::string> arguments) {
+  int Run(std::vector<std::string> arguments) { return Run("diagnose", std::move(arguments)); }
+
+  int Run(const std::string& command, std::vector<std::string> arguments) {
     CLI::App app;
     std::string output = "json";
-    const auto trace = TraceCommands::AddTo(app, &output);
-    arguments.insert(arguments.begin(), {"trace", "diagnose"});
+    const SessionOptions session;
+    const auto trace = TraceCommands::AddTo(app, &output, &session);
+    arguments.insert(arguments.begin(), {"trace", command});
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes a vector
     app.parse(arguments);
     EXPECT_TRUE(trace->is_given());
@@ -108,6 +113,99 @@ TEST_F(TraceCommand, FailsOnWhatItCannotRead) {
   EXPECT_EQ(Run({"--dir", folder_}), 1);
   std::ofstream(folder_ + "/bad.json") << "{\"version\": 1, \"processes\": 3}";
   EXPECT_EQ(Run({folder_ + "/bad.json"}), 1);
+}
+
+TEST_F(TraceCommand, DumpsWhatDiagnoseReads) {
+  const std::string folder = folder_ + "/rings";
+  std::filesystem::create_directory(folder);
+  EXPECT_EQ(Run("dump", {"--dir", folder}), 1) << "no process is traced there";
+  EXPECT_EQ(Run("dump", {"run-1", "--dir", folder}), 1) << "two sources";
+  EXPECT_EQ(Run("dump", {}), 1) << "none";
+}
+
+analysis::Tables FourRanks(uint64_t operations, uint64_t of_rank_2) {
+  analysis::Tables tables;
+  for (int32_t rank = 0; rank < 4; ++rank) {
+    analysis::ProcessView process;
+    process.world_rank = rank;
+    process.node = rank < 2 ? "n1" : "n2";
+    process.state =
+        rank == 2 && of_rank_2 < operations ? analysis::ProcessState::kStopped : analysis::ProcessState::kRunning;
+    analysis::CommView comm;
+    comm.id = 0x5ace;
+    comm.name = "dp";
+    comm.rank = rank;
+    comm.ranks = 5;
+    comm.operations = rank == 2 ? of_rank_2 : operations;
+    process.comms = {comm};
+    if (comm.operations > of_rank_2) {
+      analysis::CallView call;
+      call.kind = analysis::CallKind::kColl;
+      call.comm = 0;
+      call.func = "AllReduce";
+      call.open_proxies = 1;
+      call.still = std::chrono::milliseconds(2500);
+      process.calls = {call};
+    }
+    tables.processes.push_back(process);
+  }
+  return tables;
+}
+
+TEST(TraceTop, ShowsWhoIsBehindAndHowFastItGoes) {
+  const TimePoint start{};
+  TraceLook before{FourRanks(100, 100), start};
+  TraceLook now{FourRanks(121, 120), start + std::chrono::seconds(2)};
+  now.tables.missing = {"n3: no answer within 5 s"};
+  EXPECT_EQ(RenderTop(now, &before),
+            "COMMUNICATOR  RANKS   OPERATIONS  PER SECOND  NOW             STILL   BEHIND\n"
+            "dp            4 of 5  120 to 121  10.0        AllReduce in 3  2.50 s  rank 2 on n2 (Stopped)\n"
+            "\n"
+            "4 processes on 2 nodes, 3 Running, 1 Stopped\n"
+            "  rank 2 on n2 (Stopped)\n"
+            "no answer from n3: no answer within 5 s\n");
+  EXPECT_EQ(RenderTop(before, nullptr),
+            "COMMUNICATOR  RANKS   OPERATIONS  PER SECOND  NOW  STILL  BEHIND\n"
+            "dp            4 of 5  100         -           -    -      -\n"
+            "\n"
+            "4 processes on 2 nodes, 4 Running\n");
+  const Json value = TopValue(now, &before);
+  EXPECT_EQ(*JsonDouble(value, "communicators.0.operationsPerSecond"), 10.0);
+  EXPECT_EQ(*JsonInt(value, "communicators.0.behind.rank"), 2);
+  EXPECT_EQ(*JsonInt(value, "processes.Running"), 3);
+  EXPECT_EQ(*JsonInt(value, "notRunning.0.rank"), 2);
+  EXPECT_EQ(*JsonString(value, "missing.0"), "n3: no answer within 5 s");
+}
+
+TEST(TraceTop, ARestartedRunHasNoNegativeRate) {
+  const TimePoint start{};
+  const TraceLook before{FourRanks(100, 100), start}, now{FourRanks(3, 3), start + std::chrono::seconds(1)};
+  EXPECT_EQ(TopValue(now, &before).at("communicators").at(0).count("operationsPerSecond"), 0u);
+}
+
+TEST(TracePerfetto, PutsEachCommunicatorOfARankOnATrackOfItsOwn) {
+  const std::string one = R"({"version": 1, "operations": [
+      {"comm": "5ace", "commName": "dp", "worldRank": 3, "index": 7, "func": "AllReduce", "bytes": 4096,
+       "start": 1767323040000002000, "duration": 1500},
+      {"comm": "77", "commName": "", "worldRank": 3, "index": 1, "func": "Send", "bytes": 8,
+       "start": 1767323040000001000, "duration": 9000}],
+      "triggers": [{"kind": "Stall", "at": 1767323040000011000, "worldRank": 3, "detail": "rank 3"}]})";
+  const std::string two = R"({"operations": [{"func": "AllReduce", "worldRank": 1}, 5, {"start": -4, "duration": 1,
+      "worldRank": 0}], "triggers": {}})";
+  const Result<Json> trace = OperationsAsPerfetto("ns/run", {{"n1", one}, {"n2", two}});
+  ASSERT_TRUE(trace.ok());
+  std::vector<std::string> events;
+  for (const Json& event : trace->at("traceEvents")) {
+    std::string text = event.at("ph").get<std::string>() + " " + event.at("name").get<std::string>();
+    text += " " + std::to_string(event.at("pid").get<int>()) + "/" + std::to_string(event.at("tid").get<int>());
+    if (event.count("ts") > 0) text += " at " + std::to_string(event.at("ts").get<double>()).substr(0, 4);
+    if (event.at("ph") == "M") text += " " + event.at("args").at("name").get<std::string>();
+    events.push_back(text);
+  }
+  EXPECT_EQ(events, (std::vector<std::string>{"M process_name 1/0 n1", "M thread_name 1/1 rank 3 dp",
+                                              "X AllReduce 1/1 at 1.00", "M thread_name 1/2 rank 3 77",
+                                              "X Send 1/2 at 0.00", "i Stall 1/0 at 10.0", "M process_name 2/0 n2"}));
+  EXPECT_EQ(OperationsAsPerfetto("ns/run", {{"n1", "{"}}).status().code(), StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -10,7 +10,9 @@ is well. Ends with "N passed, N failed, N skipped". Without KUBECONFIG all is sk
 """
 import json
 import os
+import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "operator"))
@@ -95,6 +97,32 @@ def within_limits(started, incident):
     bed.expect(seen - alert <= VERDICT_LIMIT, f"the verdict came {seen - alert:.1f} s after the alert")
 
 
+def pacectl(context, *arguments, codes=(0,)):
+    done = subprocess.run([os.path.join(nodes.PROGRAMS, "pacectl"), "trace", *arguments, "--direct", "-n", context.ns],
+                          capture_output=True, text=True, timeout=60, check=False)
+    bed.expect(done.returncode in codes, f"pacectl trace {' '.join(arguments)}: exit {done.returncode}: {done.stderr}")
+    return done.stdout
+
+
+def people_see_it(context, name, run, rank):
+    """The same by hand: who is behind, why, and what was before."""
+    top = json.loads(pacectl(context, "top", name, "-o", "json", "--every", "0.5"))
+    slow = next(c for c in top["communicators"] if c["name"] == "dp")
+    bed.expect(slow["ranksSeen"] == RANKS and slow["behind"]["rank"] == rank and slow["stillSeconds"] > 1, json.dumps(top))
+    bed.expect([p["rank"] for p in top["notRunning"]] == [rank], json.dumps(top))
+    verdict = json.loads(pacectl(context, "diagnose", "--of", run, "-o", "json", codes=(3,)))
+    bed.expect([c["rank"] for c in verdict["culprits"]] == [rank], json.dumps(verdict))
+    with tempfile.TemporaryDirectory() as folder:
+        saved = os.path.join(folder, "tables.json")
+        pacectl(context, "dump", run, "--save", saved)
+        bed.expect(json.loads(pacectl(context, "diagnose", saved, "-o", "json", codes=(3,)))["culprits"] == verdict["culprits"], "the saved tables say something else")
+        pacectl(context, "export", run, os.path.join(folder, "trace.json"))
+        with open(os.path.join(folder, "trace.json"), encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+    done = [e for e in events if e["ph"] == "X"]
+    bed.expect(len(done) > 100 and {e["name"] for e in done} == {"AllReduce"}, f"{len(events)} events, {done[:2]}")
+
+
 def stop_and_go_on(context, name, run):
     rank = 2
     pod = pod_of(context, name, rank)
@@ -108,6 +136,7 @@ def stop_and_go_on(context, name, run):
     bed.wait_for("the run names it", lambda: incident["metadata"]["name"] in (bed.get("trainingrun", run, context.ns)["status"].get("incidents") or []))
     notes = bed.wait_for("the job has an event", lambda: context.event_notes(name, "TrainingStalled"))
     bed.expect(pod["metadata"]["name"] in notes, notes)
+    people_see_it(context, name, run, rank)
     signal(pod, rank, "CONT")
     bed.wait_for("the incident is resolved", lambda: newest(context, "Resolved"), 60)
 
