@@ -42,7 +42,10 @@ Part PartOf(const ProcessView& process, size_t place) {
   return part;
 }
 
-auto HowFar(const RankProgress& rank) { return std::tuple(rank.operations, rank.steps); }
+// Of ranks that have launched as much, one whose process does not run holds the others up, whatever its steps.
+auto HowFar(const RankProgress& rank) {
+  return std::tuple(rank.operations, rank.state == ProcessState::kRunning, rank.steps);
+}
 
 CommProgress Join(uint64_t id, const std::vector<Part>& parts, const std::string& name, int32_t ranks) {
   CommProgress progress;

@@ -29,10 +29,11 @@ struct CommProgress {
   int32_t ranks = 0;
   size_t seen = 0;  // ranks that the tables have
   uint64_t least_operations = 0, most_operations = 0;
-  std::string function;                // of the newest operation that goes on, else empty
-  size_t waiting = 0;                  // ranks in which an operation goes on
-  Duration still{};                    // since any of the ranks in an operation last moved
-  std::optional<RankProgress> behind;  // least operations, then least steps; absent when all ranks are equally far
+  std::string function;  // of the newest operation that goes on, else empty
+  size_t waiting = 0;    // ranks in which an operation goes on
+  Duration still{};      // since any of the ranks in an operation last moved
+  std::optional<RankProgress>
+      behind;  // least operations, then not running, then least steps; absent when all are equal
 };
 
 // In the order of the tables; communicators that have no id yet, and those that every rank has closed, are left out.

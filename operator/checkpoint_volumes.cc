@@ -1,5 +1,8 @@
 #include "operator/checkpoint_volumes.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -20,6 +23,8 @@ std::vector<Json> CheckpointVolumes(const std::vector<api::Checkpoint>& checkpoi
     Json attributes = {{"type", "hdfs"}, {"uri", checkpoint.uri}};
     attributes["layout"] = checkpoint.layout == api::CheckpointLayout::kStriped ? "striped" : "plain";
     if (!checkpoint.memory_limit.empty()) attributes["memoryLimit"] = checkpoint.memory_limit;
+    if (checkpoint.create_directory) attributes["createDirectory"] = "true";
+    if (!checkpoint.prefetch.empty()) attributes["prefetch"] = fmt::format("{}", fmt::join(checkpoint.prefetch, ","));
     Json csi = {{"driver", api::kCsiDriver}, {"volumeAttributes", std::move(attributes)}};
     if (checkpoint.read_only) csi["readOnly"] = true;
     if (checkpoint.secret_ref) csi["nodePublishSecretRef"] = {{"name", checkpoint.secret_ref->name}};

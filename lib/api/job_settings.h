@@ -55,6 +55,8 @@ struct Checkpoint {
   bool read_only = false;
   CheckpointLayout layout = CheckpointLayout::kPlain;
   std::string memory_limit;  // quantity; empty: the agent's default
+  bool create_directory = false;
+  std::vector<std::string> prefetch;  // paths below `uri` that the job reads first
   std::optional<SecretReference> secret_ref;
 
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;

@@ -140,9 +140,21 @@ void Fields(V& v, const Checkpoint*) {
           {.doc = "Most memory that the mount uses for buffers, as a quantity. Absent: the agent's default.",
            .max_length = 32,
            .format = TextFormat::kQuantity});
+  v.Field("createDirectory", &T::create_directory,
+          {.doc = "Make the directory, with those above it, when it is not there: mode 0755, of the mount's HDFS user.",
+           .defaulted = true});
+  v.Field("prefetch", &T::prefetch,
+          {.doc = "Files and directories in it that the job reads first: loaded while the containers start.",
+           .max_length = 1024,
+           .max_items = 32,
+           .pattern = "^[^/,][^,]*$",
+           .pattern_words = "must be a path relative to uri, without ','",
+           .list = ListType::kSet});
   v.Field("secretRef", &T::secret_ref, {.doc = "Credentials for HDFS: a keytab or a delegation token."});
   v.Rule("!self.mountPath.split('/').exists(s, s == '..')", "must not contain '..'", "mountPath",
          [](const T& c) { return HasNoParentComponent(c.mount_path); });
+  v.Rule("!self.readOnly || !self.createDirectory", "does not go with readOnly: what is only read must be there",
+         "createDirectory", [](const T& c) { return !c.read_only || !c.create_directory; });
 }
 
 template <typename V>

@@ -83,6 +83,20 @@ TEST(CommProgress, OfEqualOperationsTheFewestStepsAreBehind) {
   EXPECT_EQ(progress.still, Duration(milliseconds(1500)));
 }
 
+TEST(CommProgress, AStoppedRankIsBehindThoseThatLaunchedAsMuch) {
+  Tables tables;
+  for (int32_t rank = 0; rank < 4; ++rank) {
+    ProcessView process = Rank(rank, rank == 3 ? 8 : 7);
+    ProxyView proxy;
+    proxy.comm = 0;
+    proxy.done = rank == 0 ? 1 : 4;
+    process.proxies = {proxy};
+    if (rank >= 2) process.state = ProcessState::kStopped;
+    tables.processes.push_back(process);
+  }
+  EXPECT_EQ(ProgressOf(tables).at(0).behind->world_rank, 2);
+}
+
 TEST(CommProgress, LeavesOutWhatHasNoIdAndWhatAllHaveClosed) {
   Tables tables;
   ProcessView process = Rank(0, 3);

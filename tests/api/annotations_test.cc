@@ -20,7 +20,7 @@ TEST(Annotations, MirrorTheFieldsOfTrainingJob) {
       {"paceline.dev/dependencies-inputs", "requirements.txt, constraints.txt\nsetup.cfg"},
       {"paceline.dev/checkpoints",
        R"([{"name": "main", "uri": "hdfs://ns1/runs", "mountPath": "/ckpt", "readOnly": true, "layout": "striped",
-            "memoryLimit": "1Gi", "secretRef": {"name": "keytab"}}])"},
+            "memoryLimit": "1Gi", "prefetch": ["step_1"], "secretRef": {"name": "keytab"}}])"},
       {"paceline.dev/trace", "true"},
       {"paceline.dev/straggler-policy", "default"},
       {"kubectl.kubernetes.io/restartedAt", "now"},
@@ -38,6 +38,7 @@ TEST(Annotations, MirrorTheFieldsOfTrainingJob) {
                            .read_only = true,
                            .layout = CheckpointLayout::kStriped,
                            .memory_limit = "1Gi",
+                           .prefetch = {"step_1"},
                            .secret_ref = SecretReference{"keytab"}};
   EXPECT_THAT(read.settings.checkpoints, ElementsAre(want));
   EXPECT_TRUE(read.settings.tracing.enabled);

@@ -66,11 +66,11 @@ def job(context, name, script, read_only=False):
                "labelSelector": {"matchLabels": {"paceline.dev/job": name}}}]
     container = {"name": "main", "image": bed.PYTHON, "command": ["python3", "-u", "-c", script],
                  "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}}}
+    how = {"readOnly": True, "prefetch": ["rank-0", "rank-1"]} if read_only else {"createDirectory": True}
     return bed.create({
         "apiVersion": "paceline.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": name, "namespace": context.ns},
         "spec": {"workers": 2,
-                 "checkpoints": [{"name": "model", "uri": f"{os.environ['HDFS_URI']}/{context.ns}", "mountPath": "/checkpoints",
-                                  "readOnly": read_only}],
+                 "checkpoints": [{"name": "model", "uri": f"{os.environ['HDFS_URI']}/{context.ns}", "mountPath": "/checkpoints", **how}],
                  "template": {"metadata": {"labels": {"paceline.dev/job": name}},
                               "spec": {"terminationGracePeriodSeconds": 1, "containers": [container],
                                        "topologySpreadConstraints": spread}}}})
@@ -153,7 +153,6 @@ def check(context):
     try:
         for process in holders + agents:
             process.start()
-        bed.run(TESTBED, "hdfs", "dfs", "-mkdir", "-p", f"/{context.ns}")
         for node in NODES:
             bed.wait_for(f"the agent of {node} is ready", lambda node=node: is_ready(node))
         context.start_hooked()

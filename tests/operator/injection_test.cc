@@ -44,12 +44,14 @@ std::vector<api::Checkpoint> Checkpoints() {
            .uri = "hdfs://ns/m",
            .mount_path = "/model",
            .read_only = true,
+           .prefetch = {"step_1000", "tokenizer.json"},
            .secret_ref = api::SecretReference{"hdfs"}},
           {.name = "out",
            .uri = "hdfs://ns/o",
            .mount_path = "/out",
            .layout = api::CheckpointLayout::kStriped,
-           .memory_limit = "2Gi"}};
+           .memory_limit = "2Gi",
+           .create_directory = true}};
 }
 
 TEST(InjectionPatch, MountsCheckpointsInEveryContainer) {
@@ -60,9 +62,11 @@ TEST(InjectionPatch, MountsCheckpointsInEveryContainer) {
   ASSERT_EQ(spec["volumes"].size(), 2u);
   EXPECT_EQ(spec["volumes"][0], Json::parse(R"({"name":"paceline-checkpoint-model","csi":{"driver":"csi.paceline.dev",
       "readOnly":true,"nodePublishSecretRef":{"name":"hdfs"},
-      "volumeAttributes":{"type":"hdfs","uri":"hdfs://ns/m","layout":"plain"}}})"));
+      "volumeAttributes":{"type":"hdfs","uri":"hdfs://ns/m","layout":"plain",
+      "prefetch":"step_1000,tokenizer.json"}}})"));
   EXPECT_EQ(spec["volumes"][1]["csi"]["volumeAttributes"],
-            Json::parse(R"({"type":"hdfs","uri":"hdfs://ns/o","layout":"striped","memoryLimit":"2Gi"})"));
+            Json::parse(R"({"type":"hdfs","uri":"hdfs://ns/o","layout":"striped","memoryLimit":"2Gi",
+                "createDirectory":"true"})"));
   EXPECT_EQ(spec["containers"][0]["volumeMounts"], Json::parse(R"([
       {"name":"paceline-checkpoint-model","mountPath":"/model","mountPropagation":"HostToContainer","readOnly":true},
       {"name":"paceline-checkpoint-out","mountPath":"/out","mountPropagation":"HostToContainer"}])"));
