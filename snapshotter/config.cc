@@ -7,7 +7,9 @@ namespace {
 
 constexpr size_t kMaxCredentialBytes = 4 << 20;
 
-void AddRegistryFields(ConfigSpec& spec, ServeConfig* config) {
+}  // namespace
+
+void AddRegistryFields(ConfigSpec& spec, RegistryConfig* config) {
   spec.Add(
       "registry.hostsFolder", &config->hosts_folder,
       "Folder with a folder and a hosts.toml for each registry that has mirrors, as containerd has it. Empty: none.");
@@ -21,20 +23,18 @@ void AddRegistryFields(ConfigSpec& spec, ServeConfig* config) {
            "Believe any certificate. For tests: chunks are checked all the same, tags and credentials are not safe.");
 }
 
-void AddCacheFields(ConfigSpec& spec, ServeConfig* config) {
-  spec.Add("cache.folder", &config->cache_folder,
-           "Where chunks are kept, on ext4, xfs or btrfs. Empty: the first folder /var/lib/paceline/blocks-N that no "
-           "other mount uses.");
+void AddFetchFields(ConfigSpec& spec, FetchConfig* config) {
   spec.Add("cache.quota", &config->cache_quota, "Most that chunks may take there.").Positive();
-  spec.Add("fetch.threads", &config->fetch_threads, "Ranges that are fetched at once.").Range(2, 64);
+  spec.Add("fetch.threads", &config->threads, "Ranges that are fetched at once.").Range(2, 64);
   spec.Add("fetch.memory", &config->memory, "Chunks kept in memory.");
   spec.Add("fetch.readLimit", &config->read_limit, "After so long without bytes a read fails.").Positive();
   spec.Add("fetch.openLimit", &config->open_limit, "Limit for loading manifest and indexes at the start.").Positive();
-  spec.Add("fetch.hotSet", &config->hot_set,
-           "File with the chunks that an earlier start read (pacectl image hotset record); they are fetched first.");
 }
 
-}  // namespace
+void AddBackingField(ConfigSpec& spec, std::string* backing) {
+  spec.Add("backing", backing, "How EROFS gets at its file: by itself, through a loop device, or what works (auto).")
+      .OneOf({"auto", "file", "loop"});
+}
 
 ConfigSpec DescribeServeConfig(ServeConfig* config) {
   ConfigSpec spec("paceline-snapshotter serve", "Mounts one converted image on a directory and serves it.");
@@ -44,11 +44,14 @@ ConfigSpec DescribeServeConfig(ServeConfig* config) {
   spec.Add("daemon", &config->runs_as_daemon, "Go to the background once the image is mounted.");
   spec.Add("writable", &config->is_writable, "Let the mount take writes; they are dropped when it is unmounted.");
   spec.Add("stateFolder", &config->state_folder, "Where layers are mounted and the control socket lies.");
-  spec.Add("backing", &config->backing,
-           "How EROFS gets at its file: by itself, through a loop device, or what works (auto).")
-      .OneOf({"auto", "file", "loop"});
-  AddCacheFields(spec, config);
-  AddRegistryFields(spec, config);
+  AddBackingField(spec, &config->backing);
+  spec.Add("cache.folder", &config->cache_folder,
+           "Where chunks are kept, on ext4, xfs or btrfs. Empty: the first folder /var/lib/paceline/blocks-N that no "
+           "other mount uses.");
+  AddFetchFields(spec, &config->fetch);
+  spec.Add("fetch.hotSet", &config->hot_set,
+           "File with the chunks that an earlier start read (pacectl image hotset record); they are fetched first.");
+  AddRegistryFields(spec, &config->registry);
   spec.Add("log.file", &config->log_file, "Where a daemon's log goes. Empty: nowhere.");
   spec.Add("log.level", &config->log_level, "Least important lines that are logged.");
   spec.Add("log.format", &config->log_format, "Form of the log lines.");
@@ -60,13 +63,13 @@ ConfigSpec DescribeServeConfig(ServeConfig* config) {
   return spec;
 }
 
-BackingChoice BackingOf(const ServeConfig& config) {
-  if (config.backing == "file") return BackingChoice::kFile;
-  if (config.backing == "loop") return BackingChoice::kLoop;
+BackingChoice BackingOf(const std::string& backing) {
+  if (backing == "file") return BackingChoice::kFile;
+  if (backing == "loop") return BackingChoice::kLoop;
   return BackingChoice::kProbe;
 }
 
-blocks::RegistryOptions RegistryOptionsOf(const ServeConfig& config) {
+blocks::RegistryOptions RegistryOptionsOf(const RegistryConfig& config) {
   blocks::RegistryOptions options;
   options.hosts_root = config.hosts_folder;
   options.plain_http = config.plain_http;
@@ -79,10 +82,10 @@ blocks::RegistryOptions RegistryOptionsOf(const ServeConfig& config) {
   return options;
 }
 
-blocks::EngineOptions EngineOptionsOf(const ServeConfig& config) {
+blocks::EngineOptions EngineOptionsOf(const FetchConfig& config) {
   blocks::EngineOptions options;
-  options.fetch.threads = config.fetch_threads;
-  options.fetch.prefetch_threads = config.fetch_threads - 1;
+  options.fetch.threads = config.threads;
+  options.fetch.prefetch_threads = config.threads - 1;
   options.memory_bytes = config.memory.bytes;
   options.read_limit = config.read_limit;
   options.fetch_limit = config.read_limit * 2;

@@ -11,6 +11,24 @@
 
 namespace paceline::snapshotter {
 
+// How registries are reached.
+struct RegistryConfig {
+  std::string hosts_folder = "/etc/containerd/certs.d";
+  std::string credentials_file;
+  std::vector<std::string> plain_http;
+  std::vector<std::string> ca_files;
+  bool skips_verification = false;
+};
+
+// How chunks are fetched and kept.
+struct FetchConfig {
+  ByteSize cache_quota{uint64_t{20} << 30};
+  int threads = 8;
+  ByteSize memory{32 << 20};
+  Duration read_limit = std::chrono::seconds(30);
+  Duration open_limit = std::chrono::seconds(120);
+};
+
 struct ServeConfig {
   std::string store;
   std::string image;  // digest of the converted image's manifest
@@ -19,19 +37,11 @@ struct ServeConfig {
   bool is_writable = false;
   std::string state_folder = "/run/paceline/images";
   std::string cache_folder;
-  ByteSize cache_quota{uint64_t{20} << 30};
   std::string backing = "auto";
-  int fetch_threads = 8;
-  ByteSize memory{32 << 20};
-  Duration read_limit = std::chrono::seconds(30);
-  Duration open_limit = std::chrono::seconds(120);
+  FetchConfig fetch;
   std::string hot_set;
   std::string log_file;
-  std::string hosts_folder = "/etc/containerd/certs.d";
-  std::string credentials_file;
-  std::vector<std::string> plain_http;
-  std::vector<std::string> ca_files;
-  bool skips_verification = false;
+  RegistryConfig registry;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
 };
@@ -39,9 +49,14 @@ struct ServeConfig {
 // Describes every field of `config`, which must outlive the result.
 ConfigSpec DescribeServeConfig(ServeConfig* config);
 
+// Parts that the commands share.
+void AddRegistryFields(ConfigSpec& spec, RegistryConfig* config);
+void AddFetchFields(ConfigSpec& spec, FetchConfig* config);
+void AddBackingField(ConfigSpec& spec, std::string* backing);
+
 // What the parts are told.
-BackingChoice BackingOf(const ServeConfig& config);
-blocks::RegistryOptions RegistryOptionsOf(const ServeConfig& config);
-blocks::EngineOptions EngineOptionsOf(const ServeConfig& config);
+BackingChoice BackingOf(const std::string& backing);
+blocks::RegistryOptions RegistryOptionsOf(const RegistryConfig& config);
+blocks::EngineOptions EngineOptionsOf(const FetchConfig& config);
 
 }  // namespace paceline::snapshotter

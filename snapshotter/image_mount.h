@@ -44,7 +44,7 @@ class ImageMount {
 
  private:
   ImageMount(const ImageMountOptions& options, blocks::ImageReader& image)
-      : options_(options), layer_count_(image.layer_count()), files_(image) {}
+      : options_(options), layer_count_(image.layer_count()), layers_(image), files_(layers_) {}
 
   Status MakeFolders();
   Status MountLayers();
@@ -52,6 +52,7 @@ class ImageMount {
 
   const ImageMountOptions options_;
   const size_t layer_count_;
+  ImageLayers layers_;
   LayerFiles files_;
   Backing backing_ = Backing::kFile;
   std::unique_ptr<fusefs::Session> session_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <numeric>
 
 namespace paceline::snapshotter {
 namespace {
@@ -15,47 +16,71 @@ constexpr uint64_t kFirstLayerInode = 2;
 constexpr std::chrono::hours kLifetime{24};
 constexpr uint32_t kPreferredBytes = 1 << 20;
 
-}  // namespace
-
-bool LayerFiles::IsLayer(uint64_t inode) const {
-  return inode >= kFirstLayerInode && inode - kFirstLayerInode < image_.layer_count();
-}
-
-fusefs::Attributes LayerFiles::AttributesOf(uint64_t inode) const {
+fusefs::Attributes DirectoryAttributes() {
   fusefs::Attributes attributes;
-  attributes.inode = inode;
+  attributes.inode = fusefs::kRootInode;
   attributes.preferred_io_bytes = kPreferredBytes;
-  if (inode == fusefs::kRootInode) {
-    attributes.mode = S_IFDIR | 0500;
-    attributes.links = 2;
-    return attributes;
-  }
-  attributes.mode = S_IFREG | 0400;
-  attributes.size_bytes = image_.index(inode - kFirstLayerInode).header().image_bytes();
+  attributes.mode = S_IFDIR | 0500;
+  attributes.links = 2;
   return attributes;
 }
 
-fusefs::Entry LayerFiles::EntryOf(uint64_t inode) const { return {AttributesOf(inode), kLifetime, kLifetime}; }
+fusefs::Attributes FileAttributes(uint64_t number, uint64_t size) {
+  fusefs::Attributes attributes;
+  attributes.inode = number + kFirstLayerInode;
+  attributes.preferred_io_bytes = kPreferredBytes;
+  attributes.mode = S_IFREG | 0400;
+  attributes.size_bytes = size;
+  return attributes;
+}
+
+fusefs::Entry FileEntry(uint64_t number, uint64_t size) { return {FileAttributes(number, size), kLifetime, kLifetime}; }
+
+}  // namespace
+
+std::optional<uint64_t> ImageLayers::SizeOf(uint64_t number) {
+  if (number >= image_.layer_count()) return std::nullopt;
+  return image_.index(number).header().image_bytes();
+}
+
+std::vector<uint64_t> ImageLayers::Numbers() {
+  std::vector<uint64_t> numbers(image_.layer_count());
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+std::optional<uint64_t> LayerFiles::SizeOf(uint64_t inode) {
+  if (inode < kFirstLayerInode) return std::nullopt;
+  return layers_.SizeOf(inode - kFirstLayerInode);
+}
 
 int LayerFiles::Lookup(const fusefs::Caller&, uint64_t parent, const std::string& name, fusefs::Entry* entry) {
   if (parent != fusefs::kRootInode) return ENOTDIR;
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   const bool is_number = error == std::errc() && end == name.data() + name.size();
-  if (!is_number || number >= image_.layer_count() || std::to_string(number) != name) return ENOENT;
-  *entry = EntryOf(number + kFirstLayerInode);
+  if (!is_number || std::to_string(number) != name) return ENOENT;
+  const std::optional<uint64_t> size = layers_.SizeOf(number);
+  if (!size) return ENOENT;
+  *entry = FileEntry(number, *size);
   return 0;
 }
 
 int LayerFiles::GetAttributes(uint64_t inode, fusefs::Attributes* attributes, Duration* lifetime) {
-  if (inode != fusefs::kRootInode && !IsLayer(inode)) return ENOENT;
-  *attributes = AttributesOf(inode);
   *lifetime = kLifetime;
+  if (inode == fusefs::kRootInode) {
+    *attributes = DirectoryAttributes();
+    return 0;
+  }
+  const std::optional<uint64_t> size = SizeOf(inode);
+  if (!size) return ENOENT;
+  *attributes = FileAttributes(inode - kFirstLayerInode, *size);
   return 0;
 }
 
 int LayerFiles::Open(const fusefs::Caller&, uint64_t inode, int flags, fusefs::Opened* opened) {
-  if (!IsLayer(inode)) return EISDIR;
+  if (inode == fusefs::kRootInode) return EISDIR;
+  if (!SizeOf(inode)) return ENOENT;
   if ((flags & O_ACCMODE) != O_RDONLY) return EROFS;
   // EROFS keeps the pages; a second copy of them below would only cost memory.
   opened->uses_page_cache = false;
@@ -63,14 +88,14 @@ int LayerFiles::Open(const fusefs::Caller&, uint64_t inode, int flags, fusefs::O
 }
 
 int LayerFiles::Read(uint64_t inode, uint64_t, uint64_t offset, std::span<std::byte> out, size_t* got) {
-  if (!IsLayer(inode)) return EISDIR;
-  const size_t layer = inode - kFirstLayerInode;
-  const uint64_t size = image_.index(layer).header().image_bytes();
+  const std::optional<uint64_t> size = SizeOf(inode);
+  if (!size) return EIO;
   *got = 0;
-  if (offset >= size) return 0;
-  const std::span<std::byte> wanted = out.first(std::min<uint64_t>(out.size(), size - offset));
+  if (offset >= *size) return 0;
+  const std::span<std::byte> wanted = out.first(std::min<uint64_t>(out.size(), *size - offset));
   // The reason is in the counters; whoever reads the file gets to know no more than that it failed.
-  if (!image_.Read(layer, offset, {reinterpret_cast<char*>(wanted.data()), wanted.size()}).ok()) return EIO;
+  if (!layers_.Read(inode - kFirstLayerInode, offset, {reinterpret_cast<char*>(wanted.data()), wanted.size()}).ok())
+    return EIO;
   *got = wanted.size();
   return 0;
 }
@@ -81,16 +106,16 @@ int LayerFiles::OpenDirectory(uint64_t inode, uint64_t* handle) {
 }
 
 int LayerFiles::ReadDirectory(uint64_t, uint64_t, uint64_t offset, fusefs::DirectorySink* sink) {
-  for (uint64_t number = offset; number < image_.layer_count(); ++number) {
-    if (!sink->Add(std::to_string(number), EntryOf(number + kFirstLayerInode), number + 1)) break;
+  for (const uint64_t number : layers_.Numbers()) {
+    const std::optional<uint64_t> size = layers_.SizeOf(number);
+    if (number < offset || !size) continue;
+    if (!sink->Add(std::to_string(number), FileEntry(number, *size), number + 1)) break;
   }
   return 0;
 }
 
 int LayerFiles::GetSpace(fusefs::Space* space) {
-  for (size_t layer = 0; layer < image_.layer_count(); ++layer) {
-    space->total_bytes += image_.index(layer).header().image_bytes();
-  }
+  for (const uint64_t number : layers_.Numbers()) space->total_bytes += layers_.SizeOf(number).value_or(0);
   return 0;
 }
 

@@ -1,20 +1,50 @@
-// The file system that the kernel's EROFS reads from: one directory with a file for each layer of an image, named by
-// its number. Stateless and with fixed inode numbers, so that another process could go on serving it.
+// The file system that the kernel's EROFS reads from: one directory with a file for each layer, named by its number.
+// Stateless and with fixed inode numbers (the number + 2), so that another process could go on serving it.
 //
-// Called by fusefs::Session on many threads at once; a read blocks as long as ImageReader::Read does, which is bounded.
+// Called by fusefs::Session on many threads at once; a read blocks as long as LayerSet::Read does, which is bounded.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "lib/blocks/engine/chunk_engine.h"
 #include "lib/fusefs/operations.h"
 
 namespace paceline::snapshotter {
 
+// The layers that are served. Implementations are thread-safe; calls end within a limit of their own.
+class LayerSet {
+ public:
+  virtual ~LayerSet() = default;
+  // Of the EROFS image; nothing when there is no such layer.
+  virtual std::optional<uint64_t> SizeOf(uint64_t number) = 0;
+  // Fills `out`; the range lies within the image.
+  virtual Status Read(uint64_t number, uint64_t offset_bytes, std::span<char> out) = 0;
+  // In ascending order.
+  virtual std::vector<uint64_t> Numbers() = 0;
+};
+
+// Those of one image, numbered from the bottom.
+class ImageLayers final : public LayerSet {
+ public:
+  // Borrowed.
+  explicit ImageLayers(blocks::ImageReader& image) : image_(image) {}
+
+  std::optional<uint64_t> SizeOf(uint64_t number) override;
+  Status Read(uint64_t number, uint64_t offset_bytes, std::span<char> out) override {
+    return image_.Read(number, offset_bytes, out);
+  }
+  std::vector<uint64_t> Numbers() override;
+
+ private:
+  blocks::ImageReader& image_;
+};
+
 class LayerFiles final : public fusefs::Operations {
  public:
-  // `image` is borrowed.
-  explicit LayerFiles(blocks::ImageReader& image) : image_(image) {}
+  // `layers` is borrowed.
+  explicit LayerFiles(LayerSet& layers) : layers_(layers) {}
 
   int Lookup(const fusefs::Caller&, uint64_t parent, const std::string& name, fusefs::Entry* entry) override;
   void Forget(uint64_t, uint64_t) override {}
@@ -44,11 +74,10 @@ class LayerFiles final : public fusefs::Operations {
   int RemoveXattr(uint64_t, const std::string&) override;
 
  private:
-  bool IsLayer(uint64_t inode) const;
-  fusefs::Attributes AttributesOf(uint64_t inode) const;
-  fusefs::Entry EntryOf(uint64_t inode) const;
+  // Of the file with this inode; nothing when there is none.
+  std::optional<uint64_t> SizeOf(uint64_t inode);
 
-  blocks::ImageReader& image_;
+  LayerSet& layers_;
 };
 
 }  // namespace paceline::snapshotter

@@ -1,5 +1,5 @@
-// paceline-snapshotter: mounts converted images. Flags, signals and the way to the background; the rest is in serve.cc
-// and commands.cc.
+// paceline-snapshotter: mounts converted images, for containerd (plugin/) or by hand. Flags, signals and the way to the
+// background; the rest is in plugin/, serve.cc and commands.cc.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,13 +9,16 @@
 #include "lib/base/stop_signal.h"
 #include "lib/base/unique_fd.h"
 #include "snapshotter/commands.h"
+#include "snapshotter/plugin/run_plugin.h"
 #include "snapshotter/serve.h"
 
 namespace paceline::snapshotter {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: paceline-snapshotter serve --store URL --image DIGEST --directory DIR [...]   (serve --help)\n"
+    "usage: paceline-snapshotter plugin [...]   (plugin --help)\n"
+    "       paceline-snapshotter keep [...]   (keep --help)\n"
+    "       paceline-snapshotter serve --store URL --image DIGEST --directory DIR [...]   (serve --help)\n"
     "       paceline-snapshotter unmount DIR [--force] [--state-folder FOLDER]\n"
     "       paceline-snapshotter ask DIR stats|settle|hotset [--state-folder FOLDER]\n";
 
@@ -41,6 +44,33 @@ int ServeCommand(int argc, char** argv) {
   if (const std::optional<int> code = spec.ParseForMain(argc - 1, argv + 1)) return *code;
   if (!config.runs_as_daemon) return RunServe(config, spec, UniqueFd());
   return RunInBackground([&](UniqueFd word) { return RunServe(config, spec, std::move(word)); });
+}
+
+int PluginCommand(int argc, char** argv) {
+  PluginConfig config;
+  ConfigSpec spec = DescribePluginConfig(&config);
+  if (const std::optional<int> code = spec.ParseForMain(argc - 1, argv + 1)) return *code;
+  StopSignal stop;
+  const RealClock clock;
+  auto log = Logger::ToStderr("paceline-snapshotter", config.log_level, config.log_format);
+  log->Info("starting", {{"config", spec.DescribeLine()}});
+  const Status status = RunPlugin(config, clock, *log, stop.token());
+  if (status.ok()) return 0;
+  log->Error("plugin cannot run", {{"error", status}});
+  return 1;
+}
+
+int KeepCommand(int argc, char** argv) {
+  KeeperConfig config;
+  ConfigSpec spec = DescribeKeeperConfig(&config);
+  if (const std::optional<int> code = spec.ParseForMain(argc - 1, argv + 1)) return *code;
+  StopSignal stop;
+  const RealClock clock;
+  auto log = Logger::ToStderr("paceline-snapshotter-keep", config.log_level, config.log_format);
+  const Status status = RunKeeper(config, clock, *log, stop.token());
+  if (status.ok()) return 0;
+  log->Error("keeper cannot run", {{"error", status}});
+  return 1;
 }
 
 struct PlaceArguments {
@@ -71,6 +101,8 @@ int Fail(const Status& status) {
 
 int Main(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "";
+  if (command == "plugin") return PluginCommand(argc, argv);
+  if (command == "keep") return KeepCommand(argc, argv);
   if (command == "serve") return ServeCommand(argc, argv);
   const PlaceArguments arguments = ReadPlaceArguments(argc, argv);
   const RealClock clock;

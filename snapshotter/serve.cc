@@ -25,7 +25,7 @@ constexpr size_t kMaxHotSetBytes = 256 << 20;
 Result<std::unique_ptr<blocks::ChunkCache>> OpenCache(const ServeConfig& config, const Clock& clock,
                                                       std::string* folder) {
   blocks::ChunkCacheOptions options;
-  options.quota_bytes = config.cache_quota.bytes;
+  options.quota_bytes = config.fetch.cache_quota.bytes;
   options.folder = *folder = config.cache_folder;
   if (!options.folder.empty()) return blocks::ChunkCache::Open(options, clock);
   for (int number = 1; number <= kMaxCacheFolders; ++number) {
@@ -87,18 +87,18 @@ class Server {
     std::string cache_folder;
     ASSIGN_OR_RETURN(cache_, OpenCache(config_, clock_, &cache_folder));
     ASSIGN_OR_RETURN(std::unique_ptr<blocks::BlobStore> store,
-                     blocks::OpenStoreUrl(config_.store, blocks::StoreAccess::kRead, RegistryOptionsOf(config_), files_,
-                                          clock_, stop));
-    const Deadline deadline = Deadline::After(clock_, config_.open_limit);
+                     blocks::OpenStoreUrl(config_.store, blocks::StoreAccess::kRead,
+                                          RegistryOptionsOf(config_.registry), files_, clock_, stop));
+    const Deadline deadline = Deadline::After(clock_, config_.fetch.open_limit);
     ASSIGN_OR_RETURN(const blocks::Digest digest, blocks::ParseDigest(config_.image));
     ASSIGN_OR_RETURN(manifest_, LoadManifest(*store, digest, cache_folder + "/manifests", deadline));
-    engine_ = std::make_unique<blocks::ChunkEngine>(EngineOptionsOf(config_), *cache_, nullptr, clock_);
+    engine_ = std::make_unique<blocks::ChunkEngine>(EngineOptionsOf(config_.fetch), *cache_, nullptr, clock_);
     ASSIGN_OR_RETURN(image_, OpenImage(manifest_, std::move(store), *cache_, *engine_, deadline));
     if (!config_.hot_set.empty()) RETURN_IF_ERROR(StartPrefetch(config_.hot_set, manifest_, *image_));
 
     ImageMountOptions options;
     options.place = place_;
-    options.backing = BackingOf(config_);
+    options.backing = BackingOf(config_.backing);
     if (config_.is_writable) {
       // A folder of an earlier mount must not show through.
       upper_folder_ = fmt::format("{}/written-{}", cache_folder, clock_.WallNow().time_since_epoch().count());
@@ -128,7 +128,7 @@ class Server {
     if (line == "stats") return DumpJson(StatsJson(*image_, *cache_));
     if (line == "hotset") return EncodeHotSet({IndexDigests(manifest_), image_->accesses().accesses()});
     if (line == "settle") {
-      engine_->AwaitIdle(Deadline::After(clock_, config_.open_limit));
+      engine_->AwaitIdle(Deadline::After(clock_, config_.fetch.open_limit));
       return DumpJson(StatsJson(*image_, *cache_));
     }
     if (line != "unmount" && line != "unmount force") return "error: unknown command";

@@ -2,9 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/fuse.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -74,6 +77,20 @@ std::string MountText(const MountOptions& options) {
   return text;
 }
 
+// What the kernel wants a reader of the device to have room for.
+constexpr size_t kRequestBytes = (1 << 20) + 4096;
+// Of <linux/fuse.h> from 6.9 on: puts requests that were read and not answered back in line.
+constexpr int32_t kNotifyResend = 7;
+
+// For mount(2) itself, which knows neither names nor flags of libfuse's options.
+std::string KernelMountText(const MountOptions& options, int device) {
+  std::string text =
+      fmt::format("fd={},rootmode=40000,user_id={},group_id={},max_read={}", device, geteuid(), getegid(), 1 << 20);
+  if (options.allows_other_users) text += ",allow_other";
+  if (options.kernel_checks_permission) text += ",default_permissions";
+  return text;
+}
+
 class LibfuseSession final : public Session {
  public:
   LibfuseSession(const MountOptions& options, Operations& operations, const Clock& clock, RequestObserver observer)
@@ -89,6 +106,40 @@ class LibfuseSession final : public Session {
   }
 
   Status Start() {
+    RETURN_IF_ERROR(MakeSession());
+    if (fuse_session_mount(session_, options_.directory.c_str()) != 0) {
+      return UnavailableError(fmt::format("cannot mount on {}: {}", options_.directory, WhyNot()));
+    }
+    is_mounted_ = true;
+    RaiseReadAhead(options_.directory, options_.read_ahead_bytes);
+    return Status();
+  }
+
+  Status Start(Connection connection) {
+    RETURN_IF_ERROR(MakeSession());
+    fuse_custom_io io = {};
+    io.read = [](int fd, void* buffer, size_t bytes, void*) { return read(fd, buffer, bytes); };
+    io.writev = [](int fd, iovec* parts, int count, void*) { return writev(fd, parts, count); };
+    const int device = connection.device.get();
+    if (fuse_session_custom_io(session_, &io, device) != 0) return InternalError("libfuse refuses the descriptor");
+    // libfuse closes it from now on.
+    [[maybe_unused]] const int owned = connection.device.Release();
+    // The answer settles what both sides may do. A kernel that had it from an earlier server takes no second one, which
+    // does no harm; libfuse has to give it all the same before it answers anything else.
+    std::string request = connection.init_request;
+    fuse_buf buffer = {};
+    buffer.mem = request.data();
+    buffer.size = request.size();
+    fuse_session_process_buf(session_, &buffer);
+    const fuse_out_header resend = {.len = sizeof(fuse_out_header), .error = kNotifyResend, .unique = 0};
+    if (write(device, &resend, sizeof resend) < 0 && errno == ENODEV) {
+      return UnavailableError("the connection of " + options_.directory + " was ended");
+    }
+    RaiseReadAhead(options_.directory, options_.read_ahead_bytes);
+    return Status();
+  }
+
+  Status MakeSession() {
     const std::string text = MountText(options_);
     std::vector<std::string> words = {"paceline", "-o", text};
     std::vector<char*> argv;
@@ -96,13 +147,7 @@ class LibfuseSession final : public Session {
     fuse_args args = FUSE_ARGS_INIT(static_cast<int>(argv.size()), argv.data());
     session_ = fuse_session_new(&args, &RequestTable(), sizeof(fuse_lowlevel_ops), &context_);
     fuse_opt_free_args(&args);
-    if (session_ == nullptr) return InternalError("libfuse refuses the mount options " + text);
-    if (fuse_session_mount(session_, options_.directory.c_str()) != 0) {
-      return UnavailableError(fmt::format("cannot mount on {}: {}", options_.directory, WhyNot()));
-    }
-    is_mounted_ = true;
-    RaiseReadAhead(options_.directory, options_.read_ahead_bytes);
-    return Status();
+    return session_ == nullptr ? InternalError("libfuse refuses the mount options " + text) : Status();
   }
 
   Status Serve(std::stop_token stop) override {
@@ -230,6 +275,37 @@ Result<std::unique_ptr<Session>> Session::Mount(const MountOptions& options, Ope
   resolved.directory = RealPath(options.directory);
   auto session = std::make_unique<LibfuseSession>(resolved, operations, clock, std::move(observer));
   RETURN_IF_ERROR(session->Start());
+  return std::unique_ptr<Session>(std::move(session));
+}
+
+Result<Connection> Session::Connect(const MountOptions& options) {
+  Connection connection;
+  connection.device = UniqueFd(open("/dev/fuse", O_RDWR | O_CLOEXEC));
+  if (!connection.device.is_valid()) return ErrnoStatus(errno, "open /dev/fuse");
+  const unsigned long flags = MS_NOSUID | MS_NODEV | (options.is_read_only ? MS_RDONLY : 0);
+  const std::string type = "fuse." + options.type;
+  const std::string text = KernelMountText(options, connection.device.get());
+  if (mount(options.source.c_str(), options.directory.c_str(), type.c_str(), flags, text.c_str()) != 0) {
+    return ErrnoStatus(errno, "mount on " + options.directory);
+  }
+  connection.init_request.resize(kRequestBytes);
+  ssize_t got;
+  do {
+    got = read(connection.device.get(), connection.init_request.data(), kRequestBytes);
+  } while (got < 0 && errno == EINTR);
+  if (got < static_cast<ssize_t>(sizeof(fuse_in_header))) {
+    const int error = got < 0 ? errno : EIO;
+    umount2(options.directory.c_str(), MNT_DETACH);
+    return ErrnoStatus(error, "first request of the mount on " + options.directory);
+  }
+  connection.init_request.resize(static_cast<size_t>(got));
+  return connection;
+}
+
+Result<std::unique_ptr<Session>> Session::Adopt(const MountOptions& options, Connection connection,
+                                                Operations& operations, const Clock& clock, RequestObserver observer) {
+  auto session = std::make_unique<LibfuseSession>(options, operations, clock, std::move(observer));
+  RETURN_IF_ERROR(session->Start(std::move(connection)));
   return std::unique_ptr<Session>(std::move(session));
 }
 

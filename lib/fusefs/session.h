@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
 #include "lib/fusefs/operations.h"
 
 namespace paceline::fusefs {
@@ -29,12 +30,30 @@ struct MountOptions {
 // Told of each request after its answer: its name ("read"), how long it took, its errno. Called from serving threads.
 using RequestObserver = std::function<void(std::string_view name, Duration took, int error)>;
 
+// A mount's way to the kernel. As long as anybody holds the descriptor the mount lives, and requests wait for a process
+// that serves them: so a mount outlives its server.
+struct Connection {
+  UniqueFd device;           // /dev/fuse
+  std::string init_request;  // the kernel's first request, which comes once and which every server has to see
+};
+
 class Session {
  public:
   // Mounts. The kernel's requests wait until Serve runs. `operations`, `clock` and `observer` are used until the
   // session goes. kNotFound, kPermissionDenied, kUnavailable with what to do (no /dev/fuse, no right to mount).
   static Result<std::unique_ptr<Session>> Mount(const MountOptions& options, Operations& operations, const Clock& clock,
                                                 RequestObserver observer);
+
+  // Mounts, as Mount does, and leaves the first request unanswered: it is for Adopt, here and in later processes. Needs
+  // root.
+  static Result<Connection> Connect(const MountOptions& options);
+
+  // Serves a mount that Connect made, perhaps in a process that has gone: what that one took and did not answer is
+  // asked for again (Linux 6.9; before that its readers wait until the connection is aborted). Operations must need
+  // nothing from earlier sessions: fixed inode numbers, no use of handles, the same limits. The session's end leaves
+  // the mount.
+  static Result<std::unique_ptr<Session>> Adopt(const MountOptions& options, Connection connection,
+                                                Operations& operations, const Clock& clock, RequestObserver observer);
 
   // Unmounts, also while files are open: those give ENOTCONN from then on.
   virtual ~Session() = default;

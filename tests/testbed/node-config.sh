@@ -17,6 +17,7 @@ write_registry_hosts() { # certs.d folder
     cp "$PKI/ca.crt" "$1/registry.test:$port/ca.crt"
     cat >"$1/registry.test:$port/hosts.toml" <<TOML
 server = "https://registry.test:$port"
+ca = "/etc/containerd/certs.d/registry.test:$port/ca.crt"
 [host."https://registry.test:$port"]
   capabilities = ["pull", "resolve"]
   ca = "/etc/containerd/certs.d/registry.test:$port/ca.crt"
@@ -77,8 +78,24 @@ version = 2
 TOML
 }
 
+# exports: where statistics of images look, and that pulls through the transfer service name the image to the plugin.
+write_proxy_plugin() { # folder
+  cat >>"$1/config.toml" <<TOML
+[proxy_plugins.paceline]
+  type = "snapshot"
+  address = "/run/paceline/snapshotter/snapshotter.sock"
+  [proxy_plugins.paceline.exports]
+    root = "/var/lib/paceline/snapshotter"
+    enable_remote_snapshot_annotations = "true"
+TOML
+  # The node's own credentials, which a plugin needs: containerd keeps those of a pull to itself.
+  printf '{"auths": {"registry.test:5000": {"username": "%s", "password": "%s"}}}\n' "$REGISTRY_USER" "$REGISTRY_PASSWORD" >"$1/registry-auth.json"
+  chmod 600 "$1/registry-auth.json"
+}
+
 write_containerd_config() { # folder
   if [ "$CONTAINERD_KIND" = debian ]; then write_containerd_1_config "$1/config.toml"; else write_containerd_2_config "$1/config.toml"; fi
+  [ -z "${LAZY_SNAPSHOTTER:-}" ] || write_proxy_plugin "$1"
   [ -z "$CONTAINERD_EXTRA" ] || cat "$CONTAINERD_EXTRA" >>"$1/config.toml"
   write_registry_hosts "$1/certs.d"
 }

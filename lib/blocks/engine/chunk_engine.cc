@@ -26,6 +26,15 @@ ImageReader::~ImageReader() { engine_.Close(*this); }
 
 const LayerIndex& ImageReader::index(size_t layer) const { return caches_[layer]->index(); }
 
+uint64_t ImageReader::KeptBytes(size_t layer) const {
+  const LayerCache& cache = *caches_[layer];
+  uint64_t bytes = 0;
+  for (uint32_t chunk = 0; chunk < cache.index().chunk_count(); ++chunk) {
+    if (cache.IsPresent(chunk)) bytes += cache.index().chunk(chunk).content_bytes();
+  }
+  return bytes;
+}
+
 void ImageReader::Prefetch(const std::vector<ChunkId>& chunks, FetchPriority priority) {
   engine_.Prefetch(*this, chunks, priority);
 }

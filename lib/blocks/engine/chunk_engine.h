@@ -62,6 +62,9 @@ class ImageReader {
   // Fetches what is not there yet, in this order, without anybody waiting for it. Returns at once.
   void Prefetch(const std::vector<ChunkId>& chunks, FetchPriority priority);
 
+  // Contents of a layer's chunks that are on this disk now; in time proportional to their number.
+  uint64_t KeptBytes(size_t layer) const;
+
   ImageStats stats() const { return counters_->Read(); }
   AccessLog& accesses() { return accesses_; }
 

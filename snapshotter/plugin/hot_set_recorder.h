@@ -1,0 +1,76 @@
+// Records what the first start of an image reads and keeps it beside the image; fetches it first where the image comes
+// next. Nobody has to ask for either: a pull of an image looks for its set, and the first container of an image without
+// one has its reads recorded for a while.
+//
+// RemoteImages tells what happens; one thread of its own does the work. Thread-safe; the calls return at once.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "lib/base/log.h"
+#include "lib/base/metrics.h"
+#include "lib/base/mutex.h"
+#include "snapshotter/hot_set.h"
+#include "snapshotter/plugin/image_table.h"
+
+namespace paceline::snapshotter {
+
+struct HotSetOptions {
+  std::string folder;                               // sets recorded here
+  Duration window = std::chrono::seconds(120);      // of reads, from the first container on
+  uint64_t max_prefetch_bytes = uint64_t{4} << 30;  // of stored chunks, for one image
+  Duration store_limit = std::chrono::seconds(60);
+  bool is_shared = true;  // recorded sets go to the image's store
+};
+
+class HotSetRecorder {
+ public:
+  // Borrows what is passed by reference.
+  HotSetRecorder(HotSetOptions options, ImageTable& images, const Clock& clock, Logger& log, MetricsRegistry& metrics);
+
+  // An image is being pulled: what its set names is fetched.
+  void OnPull(const ImagePtr& image) EXCLUDES(mutex_);
+  // A container of the image `chain.back()` is made; `chain` has the images of all its lazy layers, lowest first.
+  void OnContainer(const std::vector<ImagePtr>& chain) EXCLUDES(mutex_);
+
+  // The thread's work, until `stop`.
+  void Run(std::stop_token stop) EXCLUDES(mutex_);
+
+ private:
+  enum class State { kUnknown, kAbsent, kRecording, kDone };
+  struct Entry {
+    std::vector<ImagePtr> chain;  // held while there is something to do
+    State state = State::kUnknown;
+    bool has_container = false;
+    TimePoint due;
+  };
+  struct Task {
+    blocks::Digest image;
+    std::vector<ImagePtr> chain;
+    State state = State::kUnknown;
+  };
+
+  std::optional<Task> NextTask(std::stop_token stop) EXCLUDES(mutex_);
+  // Looks for the set and fetches what it names. False when there is none.
+  bool Fetch(const OpenedImage& image);
+  void Prefetch(const OpenedImage& image, const HotSet& set);
+  void Record(const std::vector<ImagePtr>& chain);
+  Status Share(const OpenedImage& image, const HotSet& set);
+  void Count(const char* result) { results_.With({result}).Add(); }
+
+  const HotSetOptions options_;
+  ImageTable& images_;
+  const Clock& clock_;
+  Logger& log_;
+  MetricFamily<Counter>& results_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::map<blocks::Digest, Entry> entries_ GUARDED_BY(mutex_);
+};
+
+}  // namespace paceline::snapshotter

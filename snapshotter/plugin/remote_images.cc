@@ -1,0 +1,174 @@
+#include "snapshotter/plugin/remote_images.h"
+
+#include "snapshotter/kernel_mounts.h"
+#include "snapshotter/plugin/converted_images.h"
+
+namespace paceline::snapshotter {
+
+RemoteImages::RemoteImages(RemoteImagesOptions options, ImageParts parts, Lookup lookup, Logger& log,
+                           MetricsRegistry& metrics)
+    : options_(std::move(options)),
+      parts_(parts),
+      lookup_(std::move(lookup)),
+      log_(log),
+      fall_backs_(metrics.CounterFamily({.name = "paceline_image_fallbacks_total",
+                                         .help = "Pulls of images that went the ordinary way, by reason.",
+                                         .label_names = {"reason"}})),
+      layers_found_(
+          metrics.CounterFamily({.name = "paceline_image_layers_total",
+                                 .help = "Layers that containerd was about to unpack, by what became of them.",
+                                 .label_names = {"mode"}})),
+      backing_(options_.backing == BackingChoice::kLoop ? Backing::kLoop : Backing::kFile),
+      mounted_(options_.mounted) {}
+
+void RemoteImages::Disable(const Status& reason) {
+  MutexLock lock(mutex_);
+  disabled_ = reason;
+}
+
+std::optional<RemoteLayer> RemoteImages::Refuse(const LayerRequest& request, const Status& why, bool is_new) {
+  layers_found_.With({"pulled"}).Add();
+  if (!is_new) return std::nullopt;  // a layer of an image that has been counted
+  if (why.code() == StatusCode::kNotFound) {
+    fall_backs_.With({"NotConverted"}).Add();
+    log_.Info("image is not converted, pulling it",
+              {{"image", request.image_name}, {"digest", request.manifest_digest}});
+  } else {
+    fall_backs_.With({std::string(StatusCodeName(why.code()))}).Add();
+    log_.Warn("converted image is not usable, pulling the original",
+              {{"image", request.image_name}, {"digest", request.manifest_digest}, {"error", why}});
+  }
+  return std::nullopt;
+}
+
+std::optional<RemoteLayer> RemoteImages::Find(const LayerRequest& request) {
+  {
+    MutexLock lock(mutex_);
+    if (!disabled_.ok()) return std::nullopt;  // said once, when it happened
+  }
+  const ImageDecision decision = parts_.converted.Find(request.image_name, request.manifest_digest);
+  if (!decision.status.ok()) return Refuse(request, decision.status, decision.is_new);
+  const Result<uint32_t> layer = LayerOfChain(decision.image->manifest, request.chain_id);
+  if (!layer.ok()) return Refuse(request, layer.status(), true);
+  if (decision.is_new) {
+    log_.Info("image is opened lazily", {{"image", request.image_name},
+                                         {"digest", request.manifest_digest},
+                                         {"converted", decision.image->digest.ToString()},
+                                         {"store", decision.image->store}});
+    parts_.hot_sets.OnPull(decision.image);
+  }
+  layers_found_.With({"mounted"}).Add();
+  return RemoteLayer{request.image_name, decision.image->store, decision.image->digest, *layer};
+}
+
+Result<RemoteImages::Layer> RemoteImages::OpenLayer(uint64_t id, const RemoteLayer& layer) {
+  ASSIGN_OR_RETURN(ImagePtr image, parts_.images.Open({layer.image_name, layer.store, layer.image}));
+  if (layer.layer >= image->reader->layer_count()) return DataLossError("the converted image has fewer layers");
+  MutexLock lock(mutex_);
+  return layers_.try_emplace(id, Layer{std::move(image), layer.layer}).first->second;
+}
+
+Result<RemoteImages::Layer> RemoteImages::LayerOf(uint64_t id) {
+  {
+    MutexLock lock(mutex_);
+    const auto open = layers_.find(id);
+    if (open != layers_.end()) return open->second;
+  }
+  const std::optional<RemoteLayer> recorded = lookup_(id);
+  if (!recorded) return NotFoundError("no snapshot has this layer");
+  return OpenLayer(id, *recorded);
+}
+
+Status RemoteImages::Mount(uint64_t id, const RemoteLayer& layer, const std::string& folder) {
+  {
+    MutexLock lock(mutex_);
+    if (!disabled_.ok()) return disabled_;
+    while (mounting_.contains(id)) changed_.Wait(lock);
+    if (mounted_.contains(id)) return Status();
+    mounting_.insert(id);
+  }
+  Status status = OpenLayer(id, layer).status();
+  if (status.ok()) status = MountFile(id, folder);
+  MutexLock lock(mutex_);
+  mounting_.erase(id);
+  if (status.ok()) {
+    mounted_.insert(id);
+  } else {
+    layers_.erase(id);
+  }
+  changed_.NotifyAll();
+  return status;
+}
+
+Status RemoteImages::MountFile(uint64_t id, const std::string& folder) {
+  Backing backing;
+  {
+    MutexLock lock(mutex_);
+    backing = backing_;
+  }
+  const std::string file = options_.files_folder + "/" + std::to_string(id);
+  const Status mounted = MountErofs(file, folder, backing);
+  const bool may_change = options_.backing == BackingChoice::kProbe && backing == Backing::kFile;
+  if (mounted.code() != StatusCode::kUnimplemented || !may_change) return mounted;
+  // What this kernel and this file system can do shows in no other way.
+  RETURN_IF_ERROR(MountErofs(file, folder, Backing::kLoop).Annotate(mounted.message() + "; then"));
+  MutexLock lock(mutex_);
+  backing_ = Backing::kLoop;
+  return Status();
+}
+
+void RemoteImages::Unmount(uint64_t id, const std::string& folder) {
+  {
+    MutexLock lock(mutex_);
+    while (mounting_.contains(id)) changed_.Wait(lock);
+    mounted_.erase(id);
+  }
+  const Status unmounted = snapshotter::Unmount(folder, Detach::kNo);
+  if (unmounted.code() == StatusCode::kAborted) {
+    // Somebody looks around in it; the layer stays for them and for nobody else.
+    snapshotter::Unmount(folder, Detach::kLazily).IgnoreError();
+    return;
+  }
+  MutexLock lock(mutex_);
+  layers_.erase(id);
+}
+
+void RemoteImages::Use(const std::vector<uint64_t>& ids) {
+  std::vector<ImagePtr> chain;
+  for (const uint64_t id : ids) {
+    const Result<Layer> layer = LayerOf(id);
+    if (layer.ok() && (chain.empty() || chain.back() != layer->image)) chain.push_back(layer->image);
+  }
+  if (!chain.empty()) parts_.hot_sets.OnContainer(chain);
+}
+
+uint64_t RemoteImages::KeptBytes(uint64_t id) {
+  Layer layer;
+  {
+    MutexLock lock(mutex_);
+    const auto open = layers_.find(id);
+    if (open == layers_.end()) return 0;
+    layer = open->second;
+  }
+  return layer.image->reader->KeptBytes(layer.number);
+}
+
+std::optional<uint64_t> RemoteImages::SizeOf(uint64_t number) {
+  const Result<Layer> layer = LayerOf(number);
+  if (!layer.ok()) return std::nullopt;
+  return layer->image->reader->index(layer->number).header().image_bytes();
+}
+
+Status RemoteImages::Read(uint64_t number, uint64_t offset_bytes, std::span<char> out) {
+  ASSIGN_OR_RETURN(const Layer layer, LayerOf(number));
+  return layer.image->reader->Read(layer.number, offset_bytes, out);
+}
+
+std::vector<uint64_t> RemoteImages::Numbers() {
+  std::vector<uint64_t> numbers;
+  MutexLock lock(mutex_);
+  for (const auto& [number, layer] : layers_) numbers.push_back(number);
+  return numbers;
+}
+
+}  // namespace paceline::snapshotter

@@ -1,0 +1,295 @@
+#include "snapshotter/plugin/run_plugin.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "lib/base/metrics.h"
+#include "lib/base/unique_fd.h"
+#include "lib/base/version.h"
+#include "lib/fusefs/session.h"
+#include "lib/net/http_server.h"
+#include "snapshotter/kernel_mounts.h"
+#include "snapshotter/plugin/converted_images.h"
+#include "snapshotter/plugin/image_metrics.h"
+#include "snapshotter/plugin/remote_images.h"
+#include "snapshotter/plugin/snapshot_server.h"
+
+namespace paceline::snapshotter {
+namespace {
+
+constexpr Duration kLockLimit = std::chrono::seconds(60);
+constexpr Duration kLockPoll = std::chrono::milliseconds(200);
+constexpr Duration kKeeperLimit = std::chrono::seconds(10);
+constexpr int kServingThreads = 64;
+
+// Waits for a server before this one to end, as in a roll-out.
+Result<UniqueFd> LockRoot(const std::string& root, const Clock& clock, const std::stop_token& stop) {
+  const std::string path = root + "/lock";
+  UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock.is_valid()) return ErrnoStatus(errno, path);
+  const Deadline deadline = Deadline::After(clock, kLockLimit);
+  while (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return ErrnoStatus(errno, path);
+    if (deadline.Expired(clock)) return UnavailableError("another process uses " + root);
+    if (!clock.SleepFor(kLockPoll, stop)) return CancelledError("asked to stop");
+  }
+  return lock;
+}
+
+// The keeper, started when that is ours to do.
+Result<KeeperClient> ReachKeeper(const PluginConfig& config, const Clock& clock, const std::stop_token& stop) {
+  Result<KeeperClient> keeper = KeeperClient::Connect(config.keeper.socket);
+  if (keeper.ok()) return keeper;
+  if (config.spawns_keeper) RETURN_IF_ERROR(SpawnKeeper("/proc/self/exe", config.keeper));
+  const Deadline deadline = Deadline::After(clock, kKeeperLimit);
+  while (!keeper.ok() && !deadline.Expired(clock) && clock.SleepFor(kLockPoll, stop)) {
+    keeper = KeeperClient::Connect(config.keeper.socket);
+  }
+  return keeper;
+}
+
+// False once the kernel has given the connection up: nothing brings its mounts back.
+bool IsAlive(const fusefs::Connection& connection) {
+  pollfd device = {connection.device.get(), POLLIN, 0};
+  return poll(&device, 1, 0) >= 0 && (device.revents & (POLLERR | POLLNVAL)) == 0;
+}
+
+// The ids of snapshots on whose folders something is mounted.
+std::set<uint64_t> MountedSnapshots(const std::vector<std::string>& mounts, const std::string& root) {
+  const std::string before = root + "/snapshots/", after = "/fs";
+  std::set<uint64_t> ids;
+  for (const std::string& mount : mounts) {
+    if (!mount.starts_with(before) || !mount.ends_with(after)) continue;
+    uint64_t id = 0;
+    const char* const end = mount.data() + mount.size() - after.size();
+    const auto [stopped, error] = std::from_chars(mount.data() + before.size(), end, id);
+    if (error == std::errc() && stopped == end) ids.insert(id);
+  }
+  return ids;
+}
+
+OverlayTraits ReadOverlayTraits() {
+  OverlayTraits traits;
+  traits.has_index = access("/sys/module/overlay/parameters/index", F_OK) == 0;
+  std::ifstream map("/proc/self/uid_map");
+  uint64_t inside = 0, outside = 0, count = 0;
+  map >> inside >> outside >> count;
+  traits.needs_user_xattr = map && (outside != 0 || count != UINT32_MAX);
+  return traits;
+}
+
+// All of a server, in the order of its making; it ends in the other.
+class Plugin {
+ public:
+  Plugin(const PluginConfig& config, const Clock& clock, Logger& log, std::stop_token stop)
+      : config_(config), clock_(clock), log_(log), stop_(std::move(stop)), metrics_(MetricsRegistry::Create()) {}
+
+  ~Plugin() {
+    // What was asked for is answered; with a keeper, what comes after waits for the next plugin.
+    recording_.request_stop();
+    serving_.request_stop();
+    if (recording_.joinable()) recording_.join();
+    if (serving_.joinable()) serving_.join();
+  }
+
+  Status Start() {
+    metrics_->AddProcessMetrics(Version(), Revision());
+    RETURN_IF_ERROR(files_.MakeDirectories(files_folder(), 0700));
+    ASSIGN_OR_RETURN(lock_, LockRoot(config_.root, clock_, stop_));
+    ASSIGN_OR_RETURN(table_, SnapshotTable::Open(config_.root, files_, clock_));
+    if (table_->damaged_records() > 0) {
+      log_.Error("damaged snapshot records set aside", {{"count", table_->damaged_records()}});
+    }
+    RETURN_IF_ERROR(TakeOver());
+    RETURN_IF_ERROR(StartImages());
+    const Status serving = StartFiles();
+    if (!serving.ok()) {
+      images_->Disable(serving);
+      log_.Error("no image can be opened lazily, all are pulled", {{"error", serving}});
+    }
+    snapshots_ = std::make_unique<Snapshots>(config_.root, ReadOverlayTraits(), *table_, *images_, log_);
+    const Status cleaned = snapshots_->CleanUp();
+    if (!cleaned.ok()) log_.Warn("left-over folders stay", {{"error", cleaned}});
+    RETURN_IF_ERROR(StartHttp());
+    ASSIGN_OR_RETURN(server_, SnapshotServer::Start(config_.socket, *snapshots_, clock_, log_, *metrics_));
+    return Status();
+  }
+
+  void Stop() {
+    server_->Shutdown(config_.shutdown_grace);
+    http_->Shutdown(config_.shutdown_grace);
+    cache_->SaveUseTimes();
+  }
+
+  size_t snapshot_count() const { return table_->All().size(); }
+  uint16_t metrics_port() const { return http_->port(); }
+
+ private:
+  std::string files_folder() const { return config_.root + "/layers"; }
+
+  // Goes on with the mounts of an earlier plugin where a keeper has their connection. Else they only give errors:
+  // containers that run keep them, and new ones must get new ones.
+  Status TakeOver() {
+    ASSIGN_OR_RETURN(const std::vector<std::string> mounts, MountsBelow(config_.root));
+    const bool has_files = std::find(mounts.begin(), mounts.end(), files_folder()) != mounts.end();
+    if (!config_.keeper.socket.empty()) {
+      Result<KeeperClient> keeper = ReachKeeper(config_, clock_, stop_);
+      if (keeper.ok()) keeper_ = *std::move(keeper);
+      if (!keeper.ok()) log_.Warn("no keeper: mounts end with this process", {{"error", keeper.status()}});
+    }
+    if (keeper_) {
+      Result<std::optional<fusefs::Connection>> taken = keeper_->Take();
+      if (!taken.ok()) log_.Error("the keeper gave nothing, mounting anew", {{"error", taken.status()}});
+      if (taken.ok()) connection_ = *std::move(taken);
+      if (connection_ && has_files && IsAlive(*connection_)) {
+        mounted_ = MountedSnapshots(mounts, config_.root);
+        log_.Info("going on with the mounts of an earlier plugin", {{"layers", mounted_.size()}});
+        return Status();
+      }
+      connection_.reset();
+    }
+    for (const std::string& mount : mounts) {
+      if (mount != config_.root) Unmount(mount, Detach::kLazily).IgnoreError();
+    }
+    return Status();
+  }
+
+  Status StartImages() {
+    blocks::ChunkCacheOptions cache;
+    cache.folder = config_.root + "/cache";
+    cache.quota_bytes = config_.fetch.cache_quota.bytes;
+    ASSIGN_OR_RETURN(cache_, blocks::ChunkCache::Open(cache, clock_));
+    engine_ = std::make_unique<blocks::ChunkEngine>(EngineOptionsOf(config_.fetch), *cache_, nullptr, clock_);
+    ImageTableOptions images;
+    images.manifests_folder = cache.folder + "/manifests";
+    images.registry = RegistryOptionsOf(config_.registry);
+    images.open_limit = config_.fetch.open_limit;
+    opened_ = std::make_unique<ImageTable>(images, *cache_, *engine_, clock_, stop_);
+    ConvertedImagesOptions converted;
+    converted.stores = config_.stores;
+    converted.find_limit = config_.find_limit;
+    converted_ = std::make_unique<ConvertedImages>(converted, *opened_, clock_);
+    HotSetOptions hot_sets;
+    hot_sets.folder = cache.folder + "/hot-sets";
+    hot_sets.window = config_.hot_set_window;
+    hot_sets.max_prefetch_bytes = config_.hot_set_limit.bytes;
+    hot_sets.is_shared = config_.shares_hot_sets;
+    hot_sets_ = std::make_unique<HotSetRecorder>(hot_sets, *opened_, clock_, log_, *metrics_);
+    recording_ = std::jthread([this](std::stop_token stop) { hot_sets_->Run(std::move(stop)); });
+    AddImageMetrics(*metrics_, *opened_, *cache_);
+    RemoteImagesOptions remote;
+    remote.files_folder = files_folder();
+    remote.backing = BackingOf(config_.backing);
+    remote.mounted = mounted_;
+    images_ = std::make_unique<RemoteImages>(
+        remote, ImageParts{*opened_, *converted_, *hot_sets_},
+        [this](uint64_t id) {
+          const SnapshotPtr snapshot = table_->FindById(id);
+          return snapshot == nullptr ? std::nullopt : snapshot->remote;
+        },
+        log_, *metrics_);
+    return Status();
+  }
+
+  Status StartFiles() {
+    files_served_ = std::make_unique<LayerFiles>(*images_);
+    fusefs::MountOptions fuse;
+    fuse.directory = files_folder();
+    fuse.source = "paceline-layers";
+    fuse.type = "paceline-layers";
+    fuse.is_read_only = true;
+    fuse.max_threads = kServingThreads;
+    if (!keeper_) {
+      ASSIGN_OR_RETURN(session_, fusefs::Session::Mount(fuse, *files_served_, clock_, nullptr));
+    } else {
+      if (!connection_) {
+        ASSIGN_OR_RETURN(connection_, fusefs::Session::Connect(fuse));
+        RETURN_IF_ERROR(keeper_->Keep(*connection_));
+      }
+      ASSIGN_OR_RETURN(session_,
+                       fusefs::Session::Adopt(fuse, *std::move(connection_), *files_served_, clock_, nullptr));
+      connection_.reset();
+    }
+    serving_ = std::jthread([this](std::stop_token stop) { session_->Serve(std::move(stop)).IgnoreError(); });
+    return Status();
+  }
+
+  Status StartHttp() {
+    net::ServerOptions options;
+    options.address = config_.metrics_address;
+    options.port = static_cast<uint16_t>(config_.metrics_port);
+    std::map<std::string, net::Handler> routes;
+    routes["GET /metrics"] = [this](const net::ServerRequest&, Deadline) {
+      net::ServerResponse response;
+      response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+      response.body = metrics_->Render();
+      return response;
+    };
+    routes["GET /v1/images"] = [this](const net::ServerRequest&, Deadline) {
+      net::ServerResponse response;
+      response.content_type = "application/json";
+      response.body = DescribeImages(*opened_);
+      return response;
+    };
+    routes["GET /healthz"] = [](const net::ServerRequest&, Deadline) {
+      net::ServerResponse response;
+      response.body = "ok\n";
+      return response;
+    };
+    ASSIGN_OR_RETURN(http_, net::HttpServer::Start(options, std::move(routes), nullptr, clock_, log_));
+    return Status();
+  }
+
+  const PluginConfig& config_;
+  const Clock& clock_;
+  Logger& log_;
+  const std::stop_token stop_;
+  const std::unique_ptr<MetricsRegistry> metrics_;
+  RealFileSystem files_;
+  UniqueFd lock_;
+  std::unique_ptr<SnapshotTable> table_;
+  std::optional<KeeperClient> keeper_;  // connected as long as we live: that is how it knows
+  std::optional<fusefs::Connection> connection_;
+  std::set<uint64_t> mounted_;  // snapshots whose layers an earlier plugin mounted
+  std::unique_ptr<blocks::ChunkCache> cache_;
+  std::unique_ptr<blocks::ChunkEngine> engine_;
+  std::unique_ptr<ImageTable> opened_;
+  std::unique_ptr<ConvertedImages> converted_;
+  std::unique_ptr<HotSetRecorder> hot_sets_;
+  std::jthread recording_;
+  std::unique_ptr<RemoteImages> images_;
+  std::unique_ptr<LayerFiles> files_served_;
+  std::unique_ptr<fusefs::Session> session_;
+  std::jthread serving_;
+  std::unique_ptr<Snapshots> snapshots_;
+  std::unique_ptr<net::HttpServer> http_;
+  std::unique_ptr<SnapshotServer> server_;
+};
+
+}  // namespace
+
+Status RunPlugin(const PluginConfig& config, const Clock& clock, Logger& log, std::stop_token stop) {
+  Plugin plugin(config, clock, log, stop);
+  RETURN_IF_ERROR(plugin.Start());
+  log.Info("serving", {{"socket", config.socket},
+                       {"root", config.root},
+                       {"snapshots", plugin.snapshot_count()},
+                       {"port", plugin.metrics_port()}});
+  while (clock.SleepFor(std::chrono::hours(1), stop)) {
+  }
+  plugin.Stop();
+  log.Info("stopped", {{"socket", config.socket}});
+  return Status();
+}
+
+}  // namespace paceline::snapshotter
