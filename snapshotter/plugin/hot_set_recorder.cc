@@ -31,14 +31,8 @@ HotSet Gather(const std::vector<ImagePtr>& chain) {
 }  // namespace
 
 HotSetRecorder::HotSetRecorder(HotSetOptions options, ImageTable& images, const Clock& clock, Logger& log,
-                               MetricsRegistry& metrics)
-    : options_(std::move(options)),
-      images_(images),
-      clock_(clock),
-      log_(log),
-      results_(metrics.CounterFamily({.name = "paceline_image_hot_sets_total",
-                                      .help = "Recorded sets of first-read chunks, by what was done with them.",
-                                      .label_names = {"result"}})) {}
+                               PluginMetrics& metrics)
+    : options_(std::move(options)), images_(images), clock_(clock), log_(log), metrics_(metrics) {}
 
 void HotSetRecorder::OnPull(const ImagePtr& image) {
   MutexLock lock(mutex_);

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "lib/base/log.h"
-#include "lib/base/metrics.h"
 #include "lib/base/mutex.h"
 #include "snapshotter/hot_set.h"
 #include "snapshotter/plugin/image_table.h"
+#include "snapshotter/plugin/plugin_metrics.h"
 
 namespace paceline::snapshotter {
 
@@ -31,7 +31,7 @@ struct HotSetOptions {
 class HotSetRecorder {
  public:
   // Borrows what is passed by reference.
-  HotSetRecorder(HotSetOptions options, ImageTable& images, const Clock& clock, Logger& log, MetricsRegistry& metrics);
+  HotSetRecorder(HotSetOptions options, ImageTable& images, const Clock& clock, Logger& log, PluginMetrics& metrics);
 
   // An image is being pulled: what its set names is fetched.
   void OnPull(const ImagePtr& image) EXCLUDES(mutex_);
@@ -61,13 +61,13 @@ class HotSetRecorder {
   void Prefetch(const OpenedImage& image, const HotSet& set);
   void Record(const std::vector<ImagePtr>& chain);
   Status Share(const OpenedImage& image, const HotSet& set);
-  void Count(const char* result) { results_.With({result}).Add(); }
+  void Count(const char* result) { metrics_.hot_sets.With({result}).Add(); }
 
   const HotSetOptions options_;
   ImageTable& images_;
   const Clock& clock_;
   Logger& log_;
-  MetricFamily<Counter>& results_;
+  PluginMetrics& metrics_;
   Mutex mutex_;
   CondVar changed_;
   std::map<blocks::Digest, Entry> entries_ GUARDED_BY(mutex_);

@@ -4,14 +4,16 @@
 
 #include <string>
 
-#include "lib/base/metrics.h"
 #include "lib/blocks/engine/chunk_cache.h"
 #include "snapshotter/plugin/image_table.h"
+#include "snapshotter/plugin/plugin_metrics.h"
 
 namespace paceline::snapshotter {
 
-// Families that are brought up to date at each scrape. `images` and `cache` are borrowed for the registry's life.
-void AddImageMetrics(MetricsRegistry& metrics, const ImageTable& images, const blocks::ChunkCache& cache);
+// Brings the families about bytes and reads up to date at each scrape of `registry`, for whose life the others are
+// borrowed.
+void FollowImages(MetricsRegistry& registry, PluginMetrics& metrics, const ImageTable& images,
+                  const blocks::ChunkCache& cache);
 
 // {"images": [{"name", "digest", "store", "layers", "reads", ...}, ...]}
 std::string DescribeImages(const ImageTable& images);

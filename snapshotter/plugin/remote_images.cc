@@ -6,18 +6,12 @@
 namespace paceline::snapshotter {
 
 RemoteImages::RemoteImages(RemoteImagesOptions options, ImageParts parts, Lookup lookup, Logger& log,
-                           MetricsRegistry& metrics)
+                           PluginMetrics& metrics)
     : options_(std::move(options)),
       parts_(parts),
       lookup_(std::move(lookup)),
       log_(log),
-      fall_backs_(metrics.CounterFamily({.name = "paceline_image_fallbacks_total",
-                                         .help = "Pulls of images that went the ordinary way, by reason.",
-                                         .label_names = {"reason"}})),
-      layers_found_(
-          metrics.CounterFamily({.name = "paceline_image_layers_total",
-                                 .help = "Layers that containerd was about to unpack, by what became of them.",
-                                 .label_names = {"mode"}})),
+      metrics_(metrics),
       backing_(options_.backing == BackingChoice::kLoop ? Backing::kLoop : Backing::kFile),
       mounted_(options_.mounted) {}
 
@@ -27,14 +21,14 @@ void RemoteImages::Disable(const Status& reason) {
 }
 
 std::optional<RemoteLayer> RemoteImages::Refuse(const LayerRequest& request, const Status& why, bool is_new) {
-  layers_found_.With({"pulled"}).Add();
+  metrics_.layers.With({"pulled"}).Add();
   if (!is_new) return std::nullopt;  // a layer of an image that has been counted
   if (why.code() == StatusCode::kNotFound) {
-    fall_backs_.With({"NotConverted"}).Add();
+    metrics_.fall_backs.With({"NotConverted"}).Add();
     log_.Info("image is not converted, pulling it",
               {{"image", request.image_name}, {"digest", request.manifest_digest}});
   } else {
-    fall_backs_.With({std::string(StatusCodeName(why.code()))}).Add();
+    metrics_.fall_backs.With({std::string(StatusCodeName(why.code()))}).Add();
     log_.Warn("converted image is not usable, pulling the original",
               {{"image", request.image_name}, {"digest", request.manifest_digest}, {"error", why}});
   }
@@ -57,7 +51,7 @@ std::optional<RemoteLayer> RemoteImages::Find(const LayerRequest& request) {
                                          {"store", decision.image->store}});
     parts_.hot_sets.OnPull(decision.image);
   }
-  layers_found_.With({"mounted"}).Add();
+  metrics_.layers.With({"mounted"}).Add();
   return RemoteLayer{request.image_name, decision.image->store, decision.image->digest, *layer};
 }
 

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "lib/base/log.h"
-#include "lib/base/metrics.h"
 #include "lib/base/mutex.h"
 #include "snapshotter/image_mount.h"
 #include "snapshotter/plugin/hot_set_recorder.h"
+#include "snapshotter/plugin/plugin_metrics.h"
 #include "snapshotter/plugin/remote_layers.h"
 
 namespace paceline::snapshotter {
@@ -41,7 +41,7 @@ class RemoteImages final : public RemoteLayers, public LayerSet {
   using Lookup = std::function<std::optional<RemoteLayer>(uint64_t id)>;
 
   // Borrows what is passed by reference.
-  RemoteImages(RemoteImagesOptions options, ImageParts parts, Lookup lookup, Logger& log, MetricsRegistry& metrics);
+  RemoteImages(RemoteImagesOptions options, ImageParts parts, Lookup lookup, Logger& log, PluginMetrics& metrics);
 
   // Nothing is mounted from now on, for the reason given: every image is pulled.
   void Disable(const Status& reason) EXCLUDES(mutex_);
@@ -72,8 +72,7 @@ class RemoteImages final : public RemoteLayers, public LayerSet {
   const ImageParts parts_;
   const Lookup lookup_;
   Logger& log_;
-  MetricFamily<Counter>& fall_backs_;
-  MetricFamily<Counter>& layers_found_;
+  PluginMetrics& metrics_;
 
   Mutex mutex_;
   CondVar changed_;

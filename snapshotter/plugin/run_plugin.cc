@@ -92,7 +92,12 @@ OverlayTraits ReadOverlayTraits() {
 class Plugin {
  public:
   Plugin(const PluginConfig& config, const Clock& clock, Logger& log, std::stop_token stop)
-      : config_(config), clock_(clock), log_(log), stop_(std::move(stop)), metrics_(MetricsRegistry::Create()) {}
+      : config_(config),
+        clock_(clock),
+        log_(log),
+        stop_(std::move(stop)),
+        registry_(MetricsRegistry::Create()),
+        metrics_(*registry_) {}
 
   ~Plugin() {
     // What was asked for is answered; with a keeper, what comes after waits for the next plugin.
@@ -103,7 +108,7 @@ class Plugin {
   }
 
   Status Start() {
-    metrics_->AddProcessMetrics(Version(), Revision());
+    registry_->AddProcessMetrics(Version(), Revision());
     RETURN_IF_ERROR(files_.MakeDirectories(files_folder(), 0700));
     ASSIGN_OR_RETURN(lock_, LockRoot(config_.root, clock_, stop_));
     ASSIGN_OR_RETURN(table_, SnapshotTable::Open(config_.root, files_, clock_));
@@ -121,7 +126,7 @@ class Plugin {
     const Status cleaned = snapshots_->CleanUp();
     if (!cleaned.ok()) log_.Warn("left-over folders stay", {{"error", cleaned}});
     RETURN_IF_ERROR(StartHttp());
-    ASSIGN_OR_RETURN(server_, SnapshotServer::Start(config_.socket, *snapshots_, clock_, log_, *metrics_));
+    ASSIGN_OR_RETURN(server_, SnapshotServer::Start(config_.socket, *snapshots_, clock_, log_, metrics_));
     return Status();
   }
 
@@ -184,9 +189,9 @@ class Plugin {
     hot_sets.window = config_.hot_set_window;
     hot_sets.max_prefetch_bytes = config_.hot_set_limit.bytes;
     hot_sets.is_shared = config_.shares_hot_sets;
-    hot_sets_ = std::make_unique<HotSetRecorder>(hot_sets, *opened_, clock_, log_, *metrics_);
+    hot_sets_ = std::make_unique<HotSetRecorder>(hot_sets, *opened_, clock_, log_, metrics_);
     recording_ = std::jthread([this](std::stop_token stop) { hot_sets_->Run(std::move(stop)); });
-    AddImageMetrics(*metrics_, *opened_, *cache_);
+    FollowImages(*registry_, metrics_, *opened_, *cache_);
     RemoteImagesOptions remote;
     remote.files_folder = files_folder();
     remote.backing = BackingOf(config_.backing);
@@ -197,7 +202,7 @@ class Plugin {
           const SnapshotPtr snapshot = table_->FindById(id);
           return snapshot == nullptr ? std::nullopt : snapshot->remote;
         },
-        log_, *metrics_);
+        log_, metrics_);
     return Status();
   }
 
@@ -232,7 +237,7 @@ class Plugin {
     routes["GET /metrics"] = [this](const net::ServerRequest&, Deadline) {
       net::ServerResponse response;
       response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-      response.body = metrics_->Render();
+      response.body = registry_->Render();
       return response;
     };
     routes["GET /v1/images"] = [this](const net::ServerRequest&, Deadline) {
@@ -254,7 +259,8 @@ class Plugin {
   const Clock& clock_;
   Logger& log_;
   const std::stop_token stop_;
-  const std::unique_ptr<MetricsRegistry> metrics_;
+  const std::unique_ptr<MetricsRegistry> registry_;
+  PluginMetrics metrics_;
   RealFileSystem files_;
   UniqueFd lock_;
   std::unique_ptr<SnapshotTable> table_;

@@ -98,15 +98,8 @@ Result<LabelChange> ChangeOf(const api::UpdateSnapshotRequest& request) {
 
 class SnapshotService final : public api::Snapshots::Service {
  public:
-  SnapshotService(Snapshots& snapshots, const Clock& clock, Logger& log, MetricsRegistry& metrics)
-      : snapshots_(snapshots),
-        clock_(clock),
-        log_(log),
-        call_seconds_(
-            metrics.HistogramFamily({.name = "paceline_snapshot_call_duration_seconds",
-                                     .help = "Time that containerd waited for a call of the snapshot service.",
-                                     .label_names = {"method", "code"}},
-                                    ExponentialBuckets(0.0005, 2, 18))) {}
+  SnapshotService(Snapshots& snapshots, const Clock& clock, Logger& log, PluginMetrics& metrics)
+      : snapshots_(snapshots), clock_(clock), log_(log), metrics_(metrics) {}
 
   grpc::Status Prepare(grpc::ServerContext*, const api::PrepareSnapshotRequest* request,
                        api::PrepareSnapshotResponse* response) override {
@@ -199,7 +192,7 @@ class SnapshotService final : public api::Snapshots::Service {
     const TimePoint start = clock_.Now();
     const Status status = call();
     const double seconds = ToSeconds(clock_.Now() - start);
-    call_seconds_.With({method, std::string(StatusCodeName(status.code()))}).Observe(seconds);
+    metrics_.call_seconds.With({method, std::string(StatusCodeName(status.code()))}).Observe(seconds);
     // What is or is not there belongs to the protocol; the rest is trouble.
     const bool is_answer = status.ok() || status.code() == StatusCode::kAlreadyExists ||
                            status.code() == StatusCode::kNotFound || status.code() == StatusCode::kCancelled;
@@ -214,7 +207,7 @@ class SnapshotService final : public api::Snapshots::Service {
   Snapshots& snapshots_;
   const Clock& clock_;
   Logger& log_;
-  MetricFamily<Histogram>& call_seconds_;
+  PluginMetrics& metrics_;
 };
 
 // Makes the socket's folder and clears what a dead server left at its place.
@@ -235,7 +228,7 @@ Status PrepareSocket(const std::string& path) {
 
 class GrpcSnapshotServer final : public SnapshotServer {
  public:
-  GrpcSnapshotServer(Snapshots& snapshots, const Clock& clock, Logger& log, MetricsRegistry& metrics)
+  GrpcSnapshotServer(Snapshots& snapshots, const Clock& clock, Logger& log, PluginMetrics& metrics)
       : service_(snapshots, clock, log, metrics) {}
   ~GrpcSnapshotServer() override { GrpcSnapshotServer::Shutdown(Duration::zero()); }
 
@@ -268,8 +261,7 @@ class GrpcSnapshotServer final : public SnapshotServer {
 }  // namespace
 
 Result<std::unique_ptr<SnapshotServer>> SnapshotServer::Start(const std::string& socket, Snapshots& snapshots,
-                                                              const Clock& clock, Logger& log,
-                                                              MetricsRegistry& metrics) {
+                                                              const Clock& clock, Logger& log, PluginMetrics& metrics) {
   auto server = std::make_unique<GrpcSnapshotServer>(snapshots, clock, log, metrics);
   RETURN_IF_ERROR(server->Start(socket));
   return std::unique_ptr<SnapshotServer>(std::move(server));

@@ -7,8 +7,8 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
-#include "lib/base/metrics.h"
 #include "lib/base/result.h"
+#include "snapshotter/plugin/plugin_metrics.h"
 #include "snapshotter/plugin/snapshots.h"
 
 namespace paceline::snapshotter {
@@ -18,7 +18,7 @@ class SnapshotServer {
   // Serves. A socket left by a dead server is replaced. kInvalidArgument for a path too long for the kernel,
   // kUnavailable when it cannot be bound. What is passed by reference must outlive the server.
   static Result<std::unique_ptr<SnapshotServer>> Start(const std::string& socket, Snapshots& snapshots,
-                                                       const Clock& clock, Logger& log, MetricsRegistry& metrics);
+                                                       const Clock& clock, Logger& log, PluginMetrics& metrics);
   virtual ~SnapshotServer() = default;  // as Shutdown with no grace
 
   // Takes no more calls, lets running ones end for at most `grace`. Blocks; safe to repeat.

@@ -133,6 +133,7 @@ def restart(context, node):
         in_node(node, "kill", f"-{way}", pid)
         bed.wait_for("the plugin is back", lambda pid=pid: in_node(node, "cat", "/run/testbed/snapshotter.pid").strip() != pid
                      and is_serving(node), 30)
+        expect_late_import(context, "lazy")
         start_pod(context, f"after-{way.lower()}", node, bed.PYTHON, ["python3", "-u", "-c", START])
         expect_late_import(context, f"after-{way.lower()}")
         bed.expect(run_in(context, "plain", "ls", "/bin")[0] == 0, "the ordinary pod lost its files")
