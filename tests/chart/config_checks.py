@@ -7,6 +7,9 @@ import yaml
 from render import ROOT, Rendered
 from reporting import Skip
 
+# The part of a program that is configured, where it has several; and what it takes to have it in the chart.
+COMMANDS = {"paceline-snapshotter": ["plugin"]}
+SETTINGS = {"paceline-snapshotter": ["snapshotter.enabled=true"]}
 # Where the chart says something else than the program's own default, on purpose.
 DIFFERENT = {"log.format"}
 
@@ -27,7 +30,7 @@ def _defaults(program):
     path = next((place for place in places if os.access(place, os.X_OK)), None)
     if path is None:
         raise Skip(f"{program} is not built (scripts/build {program})")
-    done = subprocess.run([path, "--print-default-config"], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([path, *COMMANDS.get(program, []), "--print-default-config"], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 0, done.stderr
     return _flatten(yaml.safe_load(done.stdout))
 
@@ -40,7 +43,7 @@ def check_config(program):
     """Every key of the rendered file exists, and the values of values.yaml are the program's defaults."""
     component = program.removeprefix("paceline-")
     known = _defaults(program)
-    rendered = Rendered().one("ConfigMap", program)["data"]["config.yaml"]
+    rendered = Rendered(settings=SETTINGS.get(program, [])).one("ConfigMap", program)["data"]["config.yaml"]
     unknown = set(_flatten(yaml.safe_load(rendered))) - set(known)
     assert not unknown, f"{program} does not know {sorted(unknown)}"
     with open(os.path.join(ROOT, "deploy/helm/paceline/values.yaml"), encoding="utf-8") as file:

@@ -26,7 +26,8 @@ def check_every_object_is_labelled(values):
         assert labels.get("app.kubernetes.io/part-of") == "paceline", name
         assert labels.get("app.kubernetes.io/instance") == "paceline", name
         cluster_scoped = ("ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "CSIDriver",
-                          "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+                          "MutatingWebhookConfiguration", "RuntimeClass", "ValidatingAdmissionPolicy",
+                          "ValidatingAdmissionPolicyBinding")
         has_namespace = "namespace" in obj["metadata"]
         assert has_namespace == (obj["kind"] not in cluster_scoped), name
 
@@ -107,6 +108,29 @@ def check_holder():
     without = Rendered(settings=["holder.enabled=false"])
     assert [obj["metadata"]["name"] for obj in without.all("DaemonSet")] == ["paceline-agent"]
     assert "/run/paceline" not in json.dumps(without.one("DaemonSet"))
+
+
+def check_snapshotter():
+    assert not [obj for obj in Rendered().objects if "snapshotter" in obj["metadata"]["name"] or obj["kind"] == "RuntimeClass"]
+    rendered = Rendered(settings=["snapshotter.enabled=true", "snapshotter.registrySecret=pull"])
+    plugin, keeper = (rendered.one("DaemonSet", f"paceline-snapshotter{suffix}") for suffix in ("", "-keeper"))
+    assert keeper["spec"]["updateStrategy"] == {"type": "OnDelete"}, "an upgrade of the chart must not end mounts"
+    config = yaml.safe_load(rendered.one("ConfigMap", "paceline-snapshotter")["data"]["config.yaml"])
+    container, kept = (obj["spec"]["template"]["spec"]["containers"][0] for obj in (plugin, keeper))
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in plugin["spec"]["template"]["spec"]["volumes"]}
+    root = mounts[config["root"]]
+    assert root["mountPropagation"] == "Bidirectional", "containerd would not see the layers"
+    assert volumes[root["name"]]["hostPath"]["path"] == config["root"], "containerd is told the plugin's own paths"
+    assert config["keeper"] == {"socket": kept["args"][1].removeprefix("--socket="), "spawn": False}
+    assert config["socket"].startswith("/run/paceline/snapshotter/") and "livenessProbe" not in kept
+    assert kept["securityContext"]["capabilities"] == {"drop": ["ALL"]} and "privileged" not in kept["securityContext"]
+    assert config["registry"]["credentials"].rsplit("/", 1)[0] in mounts and volumes["registry"]["secret"] == {"secretName": "pull"}
+    for obj in (plugin, keeper):
+        pod = obj["spec"]["template"]["spec"]
+        # Without a pod network and without a runtime class of its own: both may depend on it.
+        assert pod["hostNetwork"] is True and "runtimeClassName" not in pod and pod["automountServiceAccountToken"] is False
+    assert rendered.one("RuntimeClass", "paceline")["handler"] == "paceline"
 
 
 def check_webhook():

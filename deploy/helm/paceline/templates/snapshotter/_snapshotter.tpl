@@ -1,0 +1,31 @@
+{{- define "paceline.snapshotter.name" -}}{{ include "paceline.fullname" . }}-snapshotter{{- end }}
+{{- define "paceline.snapshotter.metricsPort" -}}{{ .Values.snapshotter.config.metrics.port }}{{- end }}
+{{/* The plugin's configuration: the values, and the paths that its DaemonSet mounts. */}}
+{{- define "paceline.snapshotter.config" -}}
+{{- $config := deepCopy .Values.snapshotter.config }}
+{{- $registry := dict "hostsFolder" .Values.snapshotter.hostsFolder }}
+{{- if .Values.snapshotter.registrySecret }}
+{{- $_ := set $registry "credentials" "/etc/paceline-registry/.dockerconfigjson" }}
+{{- end }}
+{{- $fixed := dict
+      "root" .Values.snapshotter.root
+      "socket" (printf "%s/snapshotter.sock" .Values.snapshotter.runDir)
+      "keeper" (dict "socket" (printf "%s/keeper.sock" .Values.snapshotter.runDir) "spawn" false)
+      "registry" $registry }}
+{{- toYaml (mergeOverwrite $fixed $config) }}
+{{- end }}
+{{/* On the same nodes: the plugin and its keeper. */}}
+{{- define "paceline.snapshotter.placement" -}}
+{{- with .Values.snapshotter.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.snapshotter.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.snapshotter.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
