@@ -4,6 +4,14 @@
 
 namespace paceline::blocks {
 
+Result<std::vector<std::string>> BlobStore::ListTags(const std::string&, Deadline) {
+  return UnimplementedError(Describe() + " cannot list what it holds");
+}
+
+Status BlobStore::RemoveTag(const std::string&, Deadline) {
+  return UnimplementedError(Describe() + " cannot remove tags");
+}
+
 Result<std::string> ReadWholeBlob(BlobStore& store, const Descriptor& blob, Deadline deadline) {
   if (blob.size_bytes > kMaxIndexBytes) {
     return DataLossError(fmt::format("blob {}: {} bytes are too many", blob.digest.ToString(), blob.size_bytes));

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
@@ -66,6 +67,11 @@ class BlobStore {
   // names must be there already.
   virtual Result<Descriptor> PutManifest(const std::string& tag, const std::string& media_type, std::string_view bytes,
                                          Deadline deadline) = 0;
+
+  // Tags that begin with `prefix`, sorted. kUnimplemented for a store that cannot list.
+  virtual Result<std::vector<std::string>> ListTags(const std::string& prefix, Deadline deadline);
+  // Takes the tag away; what it named stays until the store is collected. Ok when there is no such tag.
+  virtual Status RemoveTag(const std::string& tag, Deadline deadline);
 
   // As a user gave it, without secrets: for messages.
   virtual std::string Describe() const = 0;

@@ -165,6 +165,19 @@ class FolderStore final : public BlobStore {
     return manifest;
   }
 
+  Result<std::vector<std::string>> ListTags(const std::string& prefix, Deadline) override {
+    ASSIGN_OR_RETURN(std::vector<std::string> tags, files_.List(folder_ + "/tags"));
+    // Files being written atomically have names that are no tags.
+    std::erase_if(tags, [&](const std::string& tag) { return !tag.starts_with(prefix) || !CheckTag(tag).ok(); });
+    return tags;
+  }
+
+  Status RemoveTag(const std::string& tag, Deadline) override {
+    RETURN_IF_ERROR(CheckTag(tag));
+    const Status removed = files_.Remove(folder_ + "/tags/" + tag);
+    return removed.code() == StatusCode::kNotFound ? Status() : removed;
+  }
+
   std::string Describe() const override { return "file://" + folder_; }
 
  private:

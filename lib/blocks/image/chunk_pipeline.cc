@@ -4,8 +4,8 @@
 
 namespace paceline::blocks {
 
-ChunkPipeline::ChunkPipeline(int threads, int zstd_level, Writer writer)
-    : zstd_level_(zstd_level), window_(static_cast<size_t>(threads) * 16), writer_(std::move(writer)) {
+ChunkPipeline::ChunkPipeline(int threads, int zstd_level, Writer writer, const KnownChunks* known)
+    : zstd_level_(zstd_level), window_(static_cast<size_t>(threads) * 16), writer_(std::move(writer)), known_(known) {
   for (int i = 0; i < threads; ++i) {
     threads_.emplace_back([this](const std::stop_token& stop) { Run(stop); });
   }
@@ -32,9 +32,15 @@ void ChunkPipeline::Run(const std::stop_token&) {
     }
     job->blocks = static_cast<uint32_t>(job->content.size() / kBlockBytes);
     job->digest = Sha256Of(job->content);
-    encoder.AppendFrame(job->content, &job->stored);
-    // What does not shrink is stored as it is; equal lengths say so to the reader.
-    if (job->stored.size() >= job->content.size()) job->stored = std::move(job->content);
+    if (known_ != nullptr) {
+      const auto found = known_->chunks.find(job->digest);
+      if (found != known_->chunks.end() && found->second.blocks == job->blocks) job->known = &found->second;
+    }
+    if (job->known == nullptr) {
+      encoder.AppendFrame(job->content, &job->stored);
+      // What does not shrink is stored as it is; equal lengths say so to the reader.
+      if (job->stored.size() >= job->content.size()) job->stored = std::move(job->content);
+    }
     job->content.clear();
     {
       MutexLock lock(mutex_);
@@ -58,12 +64,17 @@ Status ChunkPipeline::WriteFront() {
   const auto number = static_cast<uint32_t>(chunks_.size());
   if (number == kMaxChunks) return ResourceExhaustedError("a layer of more chunks than the format holds");
   const auto [first, is_new] = first_of_.try_emplace(job->digest, number);
-  if (is_new) {
+  if (is_new && job->known != nullptr) {
+    chunk.blob = kKnownBlobs + job->known->blob;
+    chunk.offset_bytes = job->known->offset_bytes;
+    chunk.stored_bytes = job->known->stored_bytes;
+  } else if (is_new) {
     chunk.offset_bytes = stored_bytes_;
     chunk.stored_bytes = static_cast<uint32_t>(job->stored.size());
     RETURN_IF_ERROR(writer_(job->stored));
     stored_bytes_ += job->stored.size();
   } else {
+    chunk.blob = chunks_[first->second].blob;
     chunk.offset_bytes = chunks_[first->second].offset_bytes;
     chunk.stored_bytes = chunks_[first->second].stored_bytes;
   }

@@ -20,13 +20,19 @@
 
 namespace paceline::blocks {
 
+// Chunks that a store holds already, in blobs of earlier layers. Immutable while a pipeline uses it.
+struct KnownChunks {
+  std::vector<BlobEntry> blobs;
+  std::unordered_map<Digest, Chunk, DigestHash> chunks;  // their blob is a number in `blobs`
+};
+
 // Threads that compress, shared by the pipelines of a conversion.
 class ChunkPipeline {
  public:
   using Writer = std::function<Status(std::string_view bytes)>;
 
-  // `threads` >= 1.
-  ChunkPipeline(int threads, int zstd_level, Writer writer);
+  // `threads` >= 1. `known` is borrowed and may be null: its chunks are named, not written.
+  ChunkPipeline(int threads, int zstd_level, Writer writer, const KnownChunks* known = nullptr);
   ~ChunkPipeline();
 
   // Takes a chunk's content; waits while the window is full. A failure of the writer is final.
@@ -34,15 +40,17 @@ class ChunkPipeline {
   // Waits for all chunks and writes them.
   Status Finish();
 
-  // After Finish: in the order of the image, blob number 0.
+  // After Finish: in the order of the image. Blob number 0 is what was written, kKnownBlobs + n the known blob n.
   std::vector<Chunk>& chunks() { return chunks_; }
-  uint64_t stored_bytes() const { return stored_bytes_; }
+  static constexpr uint32_t kKnownBlobs = 1U << 16;
+  uint64_t stored_bytes() const { return stored_bytes_; }  // that were written
 
  private:
   struct Job {
     std::string content, stored;
     uint32_t blocks = 0;
     Digest digest;
+    const Chunk* known = nullptr;  // where the store has it
     enum class State { kWaiting, kTaken, kDone };
     State state = State::kWaiting;  // guarded by the pipeline's mutex; the rest belongs to whoever has taken the job
   };
@@ -53,6 +61,7 @@ class ChunkPipeline {
   const int zstd_level_;
   const size_t window_;
   const Writer writer_;
+  const KnownChunks* known_;
   std::vector<Chunk> chunks_;
   std::unordered_map<Digest, uint32_t, DigestHash> first_of_;  // number of the chunk that stored this content
   uint64_t stored_bytes_ = 0;

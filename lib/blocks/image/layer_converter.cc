@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "lib/blocks/format/layer_index.h"
 #include "lib/blocks/format/zstd_codec.h"
 #include "lib/blocks/image/chunk_cutter.h"
@@ -44,16 +46,22 @@ class LayerConversion {
         clock_(clock),
         progress_(progress),
         tree_(lower),
-        pipeline_(options.threads, options.zstd_level, [this](std::string_view bytes) { return Write(bytes); }),
+        pipeline_(
+            options.threads, options.zstd_level, [this](std::string_view bytes) { return Write(bytes); },
+            options.known),
         cutter_(options.max_chunk_blocks, [this](std::string content) { return pipeline_.Push(std::move(content)); }) {}
 
   Result<ConvertedLayer> Run(LayerSource source, const std::stop_token& stop);
+  Result<ConvertedLayer> RunTree(std::unique_ptr<ByteSource> tar, const std::stop_token& stop);
 
  private:
   Deadline Soon() const { return Deadline::After(clock_, options_.store_limit); }
   Status Write(std::string_view bytes);
   Status FlushWrites();
   Status TakeEntries(TarReader& tar);
+  Status TakeStream(std::unique_ptr<ByteSource> stream, StreamTally* tally, const std::stop_token& stop);
+  Status Store(ConvertedLayer* converted);
+  std::vector<Descriptor> NumberBlobs(std::vector<Chunk>* chunks);
   Status WriteIndex(const Digest& diff_id, ConvertedLayer* converted);
   Result<std::string> PackMetadata(const Digest& diff_id, LayerIndexHeader* header);
 
@@ -115,6 +123,25 @@ Result<std::string> LayerConversion::PackMetadata(const Digest& diff_id, LayerIn
   return packed;
 }
 
+// Gives the known blobs that are in use their places in the layer's table, behind the one that was written, in the
+// order of their first use.
+std::vector<Descriptor> LayerConversion::NumberBlobs(std::vector<Chunk>* chunks) {
+  std::vector<Descriptor> used;
+  std::map<uint32_t, uint32_t> numbers;
+  const uint32_t first = data_ == nullptr ? 0 : 1;
+  for (Chunk& chunk : *chunks) {
+    if (chunk.blob < ChunkPipeline::kKnownBlobs) continue;
+    const uint32_t known = chunk.blob - ChunkPipeline::kKnownBlobs;
+    const auto [place, is_new] = numbers.try_emplace(known, first + static_cast<uint32_t>(used.size()));
+    if (is_new) {
+      const BlobEntry& blob = options_.known->blobs[known];
+      used.push_back({kDataMediaType, blob.digest, blob.size_bytes, {}});
+    }
+    chunk.blob = place->second;
+  }
+  return used;
+}
+
 Status LayerConversion::WriteIndex(const Digest& diff_id, ConvertedLayer* converted) {
   LayerIndexParts parts;
   parts.header.max_chunk_blocks = options_.max_chunk_blocks;
@@ -122,6 +149,8 @@ Status LayerConversion::WriteIndex(const Digest& diff_id, ConvertedLayer* conver
   parts.header.diff_id = diff_id;
   ASSIGN_OR_RETURN(parts.stored_metadata, PackMetadata(diff_id, &parts.header));
   parts.chunks = std::move(pipeline_.chunks());
+  const std::vector<Descriptor> known = NumberBlobs(&parts.chunks);
+  converted->layer.data.insert(converted->layer.data.end(), known.begin(), known.end());
   for (const Descriptor& data : converted->layer.data) parts.blobs.push_back({data.digest, data.size_bytes});
   auto index = std::make_shared<const std::string>(EncodeLayerIndex(parts));
   // What readers would refuse must not be written: a limit that was missed above is found here.
@@ -140,13 +169,7 @@ Result<ConvertedLayer> LayerConversion::Run(LayerSource source, const std::stop_
   ASSIGN_OR_RETURN(stream, NewDecompressedSource(std::move(stream)));
   stream = NewReadAheadSource(std::move(stream));
   // On this side of the thread: two hashes on one side would make it the slower one.
-  stream = std::make_unique<WatchedSource>(NewTallySource(std::move(stream), &tar_tally), &progress_->tar_bytes, stop);
-  TarReader tar(*stream);
-  RETURN_IF_ERROR(TakeEntries(tar));
-  RETURN_IF_ERROR(cutter_.Finish());
-  RETURN_IF_ERROR(pipeline_.Finish());
-  RETURN_IF_ERROR(FlushWrites());
-  stream.reset();
+  RETURN_IF_ERROR(TakeStream(std::move(stream), &tar_tally, stop));
 
   ConvertedLayer converted;
   converted.layer.diff_id = tar_tally.hash.Finish();
@@ -159,17 +182,44 @@ Result<ConvertedLayer> LayerConversion::Run(LayerSource source, const std::stop_
                                      source.digest.ToString(), converted.layer.diff_id.ToString(),
                                      source.diff_id.ToString()));
   }
+  RETURN_IF_ERROR(Store(&converted));
+  converted.tar_bytes = tar_tally.bytes;
+  return converted;
+}
+
+Result<ConvertedLayer> LayerConversion::RunTree(std::unique_ptr<ByteSource> tar, const std::stop_token& stop) {
+  StreamTally tally;
+  RETURN_IF_ERROR(TakeStream(NewReadAheadSource(std::move(tar)), &tally, stop));
+  ConvertedLayer converted;
+  converted.layer.diff_id = tally.hash.Finish();
+  RETURN_IF_ERROR(Store(&converted));
+  converted.tar_bytes = tally.bytes;
+  return converted;
+}
+
+// All of the tar stream: the tree is whole and every chunk is written after it.
+Status LayerConversion::TakeStream(std::unique_ptr<ByteSource> stream, StreamTally* tally,
+                                   const std::stop_token& stop) {
+  stream = std::make_unique<WatchedSource>(NewTallySource(std::move(stream), tally), &progress_->tar_bytes, stop);
+  TarReader tar(*stream);
+  RETURN_IF_ERROR(TakeEntries(tar));
+  RETURN_IF_ERROR(cutter_.Finish());
+  RETURN_IF_ERROR(pipeline_.Finish());
+  return FlushWrites();
+}
+
+// Commits data and index. The layer's DiffID is known by then.
+Status LayerConversion::Store(ConvertedLayer* converted) {
   if (data_ != nullptr) {
     ASSIGN_OR_RETURN(Descriptor data, data_->Commit(Soon()));
     data.media_type = kDataMediaType;
-    converted.layer.data.push_back(std::move(data));
+    converted->layer.data.push_back(std::move(data));
   }
-  RETURN_IF_ERROR(WriteIndex(converted.layer.diff_id, &converted));
-  converted.needs_lower = tree_.needs_lower();
-  converted.tar_bytes = tar_tally.bytes;
-  converted.stored_bytes = pipeline_.stored_bytes();
-  converted.dropped = tree_.dropped();
-  return converted;
+  RETURN_IF_ERROR(WriteIndex(converted->layer.diff_id, converted));
+  converted->needs_lower = tree_.needs_lower();
+  converted->stored_bytes = pipeline_.stored_bytes();
+  converted->dropped = tree_.dropped();
+  return Status();
 }
 
 }  // namespace
@@ -182,6 +232,11 @@ Result<ConvertedLayer> ConvertLayer(LayerSource source, LowerTree* lower, BlobSt
       LayerConversion(lower, store, options, clock, progress).Run(std::move(source), stop);
   if (converted.ok() || converted.status().message().starts_with("layer ")) return converted;
   return converted.status().Annotate(shown);
+}
+
+Result<ConvertedLayer> ConvertTree(std::unique_ptr<ByteSource> tar, BlobStore& store, const ConvertOptions& options,
+                                   const Clock& clock, ConvertProgress* progress, std::stop_token stop) {
+  return LayerConversion(nullptr, store, options, clock, progress).RunTree(std::move(tar), stop);
 }
 
 }  // namespace paceline::blocks

@@ -16,6 +16,7 @@
 #include "lib/blocks/format/blob_store.h"
 #include "lib/blocks/format/manifest.h"
 #include "lib/blocks/image/byte_source.h"
+#include "lib/blocks/image/chunk_pipeline.h"
 #include "lib/blocks/image/layer_tree.h"
 
 namespace paceline::blocks {
@@ -25,6 +26,7 @@ struct ConvertOptions {
   int zstd_level = 3;
   int threads = 1;                                 // that compress
   Duration store_limit = std::chrono::minutes(2);  // of one call to the store
+  const KnownChunks* known = nullptr;              // borrowed: what need not be stored again
 };
 
 // What a person who waits wants to see. Written by the conversion, read by anybody.
@@ -45,7 +47,8 @@ struct ConvertedLayer {
   BlockLayer layer;
   // Whether the result holds only above the same lower layers: LayerTree::needs_lower.
   bool needs_lower = false;
-  uint64_t tar_bytes = 0, stored_bytes = 0;
+  uint64_t tar_bytes = 0;
+  uint64_t stored_bytes = 0;  // of the data blob that was written, if any
   uint64_t inodes = 0, file_bytes = 0, chunks = 0;
   uint64_t dropped = 0;  // attributes and names that were left out
 };
@@ -56,5 +59,10 @@ struct ConvertedLayer {
 Result<ConvertedLayer> ConvertLayer(LayerSource source, LowerTree* lower, BlobStore& store,
                                     const ConvertOptions& options, const Clock& clock, ConvertProgress* progress,
                                     std::stop_token stop);
+
+// The same for a plain tar stream that is made on the spot and whose digest nobody knows before: a tree of our own. The
+// layer's DiffID is that of the stream, and `source` is absent.
+Result<ConvertedLayer> ConvertTree(std::unique_ptr<ByteSource> tar, BlobStore& store, const ConvertOptions& options,
+                                   const Clock& clock, ConvertProgress* progress, std::stop_token stop);
 
 }  // namespace paceline::blocks
