@@ -1,7 +1,6 @@
 #include "cli/image_commands.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include "cli/fs_tables.h"
 #include "cli/image_places.h"
 #include "cli/image_tables.h"
+#include "cli/progress_line.h"
 #include "lib/base/units.h"
 
 namespace paceline::cli {
@@ -40,21 +40,6 @@ Result<uint32_t> ChunkBlocks(const std::string& text) {
   }
   return static_cast<uint32_t>(blocks);
 }
-
-// Shows on a terminal how far a long command is, from a thread of its own, and wipes the line at the end.
-class ProgressLine {
- public:
-  ProgressLine(const Clock& clock, std::function<std::string()> text) {
-    if (isatty(STDERR_FILENO) == 0) return;
-    thread_ = std::jthread([&clock, text = std::move(text)](const std::stop_token& stop) {
-      while (clock.SleepFor(kProgressPeriod, stop)) fmt::print(stderr, "\r\033[K{}", text());
-      fmt::print(stderr, "\r\033[K");
-    });
-  }
-
- private:
-  std::jthread thread_;
-};
 
 class ImageRunner {
  public:

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/cluster_facts.h"
+#include "cli/deps_commands.h"
 #include "cli/doctor.h"
 #include "cli/fs_commands.h"
 #include "cli/image_commands.h"
@@ -188,6 +189,7 @@ int Main(int argc, char** argv) {
   const std::unique_ptr<FsCommands> fs = FsCommands::AddTo(app, &options.output);
   const std::unique_ptr<ImageCommands> image = ImageCommands::AddTo(app, &options.output);
   const std::unique_ptr<MountCommands> mount = MountCommands::AddTo(app);
+  const std::unique_ptr<DepsCommands> deps = DepsCommands::AddTo(app, &options.output, &options.session.ns);
   const std::unique_ptr<WhatIfCommand> what_if = WhatIfCommand::AddTo(app, &options.output);
   const std::unique_ptr<TraceCommands> trace = TraceCommands::AddTo(app, &options.output, &options.session);
 
@@ -204,6 +206,7 @@ int Main(int argc, char** argv) {
   }
   if (trace->is_given()) return trace->Run(*format, RealClock());
   if (what_if->is_given()) return what_if->Run(*format);
+  if (deps->is_given()) return deps->Run(*format, RealClock());
   if (mount->is_given()) return mount->Run(RealClock());
   if (image->is_given()) return image->Run(*format, RealClock());
   if (fs->is_given()) return fs->Run(*format, options.session.timeout, RealClock());

@@ -25,18 +25,9 @@ struct MountOptions {
   RegistryAccess registry;
 };
 
-// Beside this program, as both are installed; else where the shell finds it.
-std::string ProgramPath() {
-  const RealFileSystem files;
-  const Result<std::string> self = files.ReadSymlink("/proc/self/exe");
-  if (!self.ok()) return kProgram;
-  std::string beside = self->substr(0, self->rfind('/') + 1) + kProgram;
-  return access(beside.c_str(), X_OK) == 0 ? beside : kProgram;
-}
-
 // Becomes the other program; returns only when that does not work.
 int Become(std::vector<std::string> arguments) {
-  const std::string path = ProgramPath();
+  const std::string path = SnapshotterPath();
   std::vector<char*> words;
   arguments.insert(arguments.begin(), path);
   for (std::string& argument : arguments) words.push_back(argument.data());
@@ -130,6 +121,14 @@ class MountGroup final : public MountCommands {
 };
 
 }  // namespace
+
+std::string SnapshotterPath() {
+  const RealFileSystem files;
+  const Result<std::string> self = files.ReadSymlink("/proc/self/exe");
+  if (!self.ok()) return kProgram;
+  std::string beside = self->substr(0, self->rfind('/') + 1) + kProgram;
+  return access(beside.c_str(), X_OK) == 0 ? beside : kProgram;
+}
 
 std::unique_ptr<MountCommands> MountCommands::AddTo(CLI::App& app) { return std::make_unique<MountGroup>(app); }
 

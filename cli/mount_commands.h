@@ -14,6 +14,9 @@ class App;
 
 namespace paceline::cli {
 
+// paceline-snapshotter: beside this program, as both are installed; else its name, for the PATH.
+std::string SnapshotterPath();
+
 class MountCommands {
  public:
   // Adds to the group "image" of `app`, which must be there and outlive this.
