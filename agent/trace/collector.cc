@@ -196,6 +196,7 @@ std::vector<TraceTrigger> Collector::Sample() {
     // The clocks are read beside the tables: a long sample must not make its last rings look old.
     look.ticks = analysis::ReadTicks();
     look.now = clock_.Now();
+    look.wall = clock_.WallNow();
     ring = LookAt(*ring->second, look) ? std::next(ring) : rings_.erase(ring);
   }
   std::vector<TraceTrigger> raised;
@@ -273,6 +274,13 @@ Result<Json> Collector::RecordsOf(const std::string& run, WallTime since) const 
   const auto history = histories_.find(run);
   if (history == histories_.end()) return NotFoundError("run " + run + ": no process of it is traced here");
   return history->second.Records(since);
+}
+
+Result<std::vector<analysis::RankPace>> Collector::PacesOf(const std::string& run, WallTime since) const {
+  MutexLock lock(mutex_);
+  const auto history = histories_.find(run);
+  if (history == histories_.end()) return NotFoundError("run " + run + ": no process of it is traced here");
+  return history->second.Paces(since);
 }
 
 std::vector<RunState> Collector::States() const {

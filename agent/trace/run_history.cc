@@ -43,6 +43,10 @@ void RunHistory::Add(const std::vector<EndedOperation>& ended, const std::vector
   for (const EndedOperation& operation : ended) {
     window_[KeyOf(operation.comm, operation.func, operation.bytes)].Add(operation.duration);
     operations_.push_back(operation);
+    const bool is_kept = paces_.count(operation.world_rank) != 0 || paces_.size() < options_.kept_ranks;
+    if (operation.world_rank < 0 || !is_kept) continue;
+    analysis::PaceMeter& meter = paces_.try_emplace(operation.world_rank, options_.pace).first->second;
+    meter.Add(operation.comm, operation.is_collective, operation.start, operation.start + operation.duration);
   }
   links_.insert(links_.end(), links.begin(), links.end());
   Bound(operations_, options_.kept_operations);
@@ -119,6 +123,7 @@ std::vector<TraceTrigger> RunHistory::Judge(const std::vector<analysis::ProcessV
   seen_.clear();
   raised_.clear();
   JudgeWindow(now, wall);
+  for (auto& [rank, meter] : paces_) meter.Close(wall);
   const bool is_anyone_left = std::any_of(processes.begin(), processes.end(), [](const auto& process) {
     return process.state != analysis::ProcessState::kDead && process.state != analysis::ProcessState::kFinished;
   });
@@ -129,6 +134,17 @@ std::vector<TraceTrigger> RunHistory::Judge(const std::vector<analysis::ProcessV
   triggers_.insert(triggers_.end(), raised_.begin(), raised_.end());
   Bound(triggers_, options_.kept_triggers);
   return raised_;
+}
+
+std::vector<analysis::RankPace> RunHistory::Paces(WallTime since) const {
+  std::vector<analysis::RankPace> paces;
+  for (const auto& [rank, meter] : paces_) {
+    analysis::RankPace& pace = paces.emplace_back();
+    pace.world_rank = rank;
+    for (const auto& [id, comm] : meter.comms()) pace.comms.push_back(comm);
+    pace.windows = meter.Windows(since);
+  }
+  return paces;
 }
 
 Json RunHistory::LatenessJson() const {

@@ -11,6 +11,7 @@
 
 #include "agent/trace/ring_progress.h"
 #include "analysis/lateness.h"
+#include "analysis/pace.h"
 #include "analysis/usual_duration.h"
 #include "lib/base/json.h"
 
@@ -30,10 +31,12 @@ struct TraceTrigger {
 
 struct RunHistoryOptions {
   analysis::StallOptions stall;
+  analysis::PaceOptions pace;
   Duration window = std::chrono::seconds(10);  // of which slowness is judged
   size_t kept_operations = 4096;
   size_t kept_links = 4096;
   size_t kept_triggers = 64;
+  size_t kept_ranks = 64;  // whose pace is taken
 };
 
 class RunHistory {
@@ -55,6 +58,8 @@ class RunHistory {
   // Operations that started at or after `since`, links, lateness, usual durations and triggers:
   // docs/formats/trace-tables.md.
   Json Records(WallTime since) const;
+  // Windows that began at or after `since`, of each rank whose place in the world is known.
+  std::vector<analysis::RankPace> Paces(WallTime since) const;
 
  private:
   void JudgeProcess(const analysis::ProcessView& process, WallTime wall);
@@ -70,6 +75,7 @@ class RunHistory {
   std::deque<EndedOperation> operations_;
   std::deque<analysis::LinkUse> links_;
   std::deque<TraceTrigger> triggers_;
+  std::map<int32_t, analysis::PaceMeter> paces_;  // by rank in the world
   using TriggerKey = std::pair<TraceTriggerKind, std::string>;
   std::map<TriggerKey, TraceTrigger> open_;
   std::set<TriggerKey> seen_;  // by the judgement at hand

@@ -161,5 +161,28 @@ TEST_F(History, KeepsABoundedPastAndGivesItSinceATime) {
   EXPECT_EQ(json["operations"].size(), 25u);  // 10 of the first rank, 15 of the second, which starts 5 ms later
 }
 
+TEST_F(History, TakesThePaceOfEachRankOnce) {
+  std::vector<EndedOperation> ended;
+  for (int i = 0; i < 600; i++) {
+    for (int32_t rank : {-1, 3, 4}) {
+      ended.push_back(Ended(static_cast<uint64_t>(i), 40ms, rank));
+      ended.back().start = wall_ + i * 100ms + 60ms;
+    }
+  }
+  history_.Add(ended, {});
+  JudgeAt(60s, {});
+  const std::vector<analysis::RankPace> paces = history_.Paces(wall_ + 40s);
+  ASSERT_EQ(paces.size(), 2u) << "a rank that is not known has no place";
+  EXPECT_EQ(paces[0].world_rank, 3);
+  EXPECT_EQ(paces[1].world_rank, 4);
+  for (const analysis::RankPace& pace : paces) {
+    ASSERT_EQ(pace.comms.size(), 1u);
+    EXPECT_EQ(pace.comms[0].id, 7u);
+    ASSERT_EQ(pace.windows.size(), 3u);  // from 40, 45 and 50 s; that at 55 s is not over
+    EXPECT_EQ(pace.windows[0].operations, 50u);
+    EXPECT_EQ(pace.windows[0].own, 3s);
+  }
+}
+
 }  // namespace
 }  // namespace paceline::agent
