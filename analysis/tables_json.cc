@@ -190,6 +190,26 @@ Json WriteProcess(const ProcessView& process) {
   return json;
 }
 
+Json WriteLink(const LinkView& link) {
+  return {{"comm", fmt::format("{:016x}", link.comm)},
+          {"from", link.from},
+          {"to", link.to},
+          {"operations", Unsigned(link.operations)},
+          {"bytes", Unsigned(link.bytes)},
+          {"bytesPerSecond", link.bytes_per_second}};
+}
+
+LinkView ReadLink(Reader& reader) {
+  LinkView link;
+  link.comm = reader.Hex("comm");
+  link.from = reader.Small("from", 0);
+  link.to = reader.Small("to", 0);
+  link.operations = reader.Unsigned("operations");
+  link.bytes = reader.Unsigned("bytes");
+  if (reader.Find("bytesPerSecond") != nullptr) link.bytes_per_second = reader.Rate("bytesPerSecond");
+  return link;
+}
+
 CommView ReadComm(Reader& reader) {
   CommView comm;
   comm.id = reader.Hex("id");
@@ -278,7 +298,9 @@ ProcessView ReadProcess(Reader& reader) {
 }  // namespace
 
 Json WriteTables(const Tables& tables) {
-  Json json = {{"version", kVersion}, {"missing", tables.missing}, {"processes", Json::array()}};
+  Json json = {
+      {"version", kVersion}, {"missing", tables.missing}, {"processes", Json::array()}, {"links", Json::array()}};
+  for (const LinkView& link : tables.links) json["links"].push_back(WriteLink(link));
   for (const ProcessView& process : tables.processes) json["processes"].push_back(WriteProcess(process));
   return json;
 }
@@ -316,6 +338,7 @@ Result<Tables> ReadTables(const Json& json) {
     ASSIGN_OR_RETURN(tables.missing, JsonStrings(json, "missing").Annotate("trace tables"));
   }
   reader.Each("processes", kMaxProcesses, [&](Reader& element) { tables.processes.push_back(ReadProcess(element)); });
+  reader.Each("links", kMaxEntries, [&](Reader& element) { tables.links.push_back(ReadLink(element)); });
   RETURN_IF_ERROR(reader.status());
   return tables;
 }
@@ -327,6 +350,7 @@ Result<Tables> ParseTables(std::string_view text) {
 
 void Append(Tables more, Tables& all) {
   for (ProcessView& process : more.processes) all.processes.push_back(std::move(process));
+  all.links.insert(all.links.end(), more.links.begin(), more.links.end());
   for (std::string& missing : more.missing) all.missing.push_back(std::move(missing));
 }
 

@@ -90,8 +90,18 @@ struct ProcessView {
   std::vector<ProxyView> proxies;
 };
 
+// What the ranks of one node sent to one rank lately.
+struct LinkView {
+  uint64_t comm = 0;
+  int32_t from = 0, to = 0;  // ranks of the communicator
+  uint64_t operations = 0;
+  uint64_t bytes = 0;
+  double bytes_per_second = 0;  // while steps were with the network
+};
+
 struct Tables {
   std::vector<ProcessView> processes;
+  std::vector<LinkView> links;
   std::vector<std::string> missing;  // agents that gave no answer, and why
 };
 
@@ -123,7 +133,7 @@ struct Culprit {
 
 struct VerdictEdge {
   int32_t from = -1, to = -1;  // world ranks
-  int32_t channel = 0;
+  int32_t channel = 0;         // -1: all are alike
 };
 
 struct Evidence {

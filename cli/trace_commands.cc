@@ -161,8 +161,8 @@ std::string RenderVerdict(const analysis::Verdict& verdict) {
   }
   if (!verdict.communicator.empty()) text += fmt::format("communicator  {}\n", verdict.communicator);
   if (verdict.edge) {
-    text += fmt::format("edge          rank {} to rank {}, channel {}\n", verdict.edge->from, verdict.edge->to,
-                        verdict.edge->channel);
+    text += fmt::format("edge          rank {} to rank {}{}\n", verdict.edge->from, verdict.edge->to,
+                        verdict.edge->channel < 0 ? "" : fmt::format(", channel {}", verdict.edge->channel));
   }
   if (!verdict.evidence.empty()) text += "evidence\n";
   for (const analysis::Evidence& evidence : verdict.evidence) {

@@ -266,6 +266,11 @@ analysis::Tables Collector::TablesOf(const std::string& run) const {
   for (const ProcessView& process : processes_) {
     if (run.empty() || process.run == run) tables.processes.push_back(process);
   }
+  for (const auto& [name, history] : histories_) {
+    if (!run.empty() && name != run) continue;
+    const std::vector<analysis::LinkView> links = history.Links();
+    tables.links.insert(tables.links.end(), links.begin(), links.end());
+  }
   return tables;
 }
 

@@ -166,6 +166,19 @@ Json RunHistory::LatenessJson() const {
   return json;
 }
 
+std::vector<analysis::LinkView> RunHistory::Links() const {
+  std::set<uint64_t> comms;
+  const std::vector<analysis::LinkUse> uses(links_.begin(), links_.end());
+  for (const analysis::LinkUse& use : uses) comms.insert(use.comm);
+  std::vector<analysis::LinkView> links;
+  for (const uint64_t comm : comms) {
+    for (const analysis::LinkRate& rate : analysis::RatesOf(comm, uses)) {
+      links.push_back({comm, rate.from, rate.to, rate.operations, rate.bytes, rate.bytes_per_second});
+    }
+  }
+  return links;
+}
+
 Json RunHistory::Records(WallTime since) const {
   Json json = {{"version", 1}, {"run", run_}};
   for (const char* key : {"operations", "links", "usual", "triggers"}) json[key] = Json::array();
@@ -181,18 +194,13 @@ Json RunHistory::Records(WallTime since) const {
                                   {"start", UnixNs(operation.start)},
                                   {"duration", operation.duration.count()}});
   }
-  std::set<uint64_t> comms;
-  const std::vector<analysis::LinkUse> links(links_.begin(), links_.end());
-  for (const analysis::LinkUse& use : links) comms.insert(use.comm);
-  for (const uint64_t comm : comms) {
-    for (const analysis::LinkRate& rate : analysis::RatesOf(comm, links)) {
-      json["links"].push_back({{"comm", HexOf(comm)},
-                               {"from", rate.from},
-                               {"to", rate.to},
-                               {"operations", rate.operations},
-                               {"bytes", rate.bytes},
-                               {"bytesPerSecond", rate.bytes_per_second}});
-    }
+  for (const analysis::LinkView& link : Links()) {
+    json["links"].push_back({{"comm", HexOf(link.comm)},
+                             {"from", link.from},
+                             {"to", link.to},
+                             {"operations", link.operations},
+                             {"bytes", link.bytes},
+                             {"bytesPerSecond", link.bytes_per_second}});
   }
   for (const auto& [key, counts] : usual_.all()) {
     json["usual"].push_back({{"comm", HexOf(key.comm)},

@@ -55,6 +55,9 @@ class RunHistory {
   // Those that still hold, as they were raised.
   std::vector<TraceTrigger> OpenTriggers() const;
 
+  // What the ranks here sent lately, by link.
+  std::vector<analysis::LinkView> Links() const;
+
   // Operations that started at or after `since`, links, lateness, usual durations and triggers:
   // docs/formats/trace-tables.md.
   Json Records(WallTime since) const;

@@ -8,13 +8,17 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 
 #include "agent/trace/collector.h"
 #include "analysis/root_cause.h"
+#include "analysis/slow_link.h"
+#include "analysis/tables_json.h"
 #include "bench/faults/scenarios.h"
 #include "lib/base/filesystem.h"
+#include "lib/base/json.h"
 #include "operator/incident/judge.h"
 
 namespace paceline::bench {
@@ -29,6 +33,7 @@ struct Outcome {
   std::optional<double> trigger_seconds;  // after the last progress
   std::optional<double> told_seconds;     // after the trigger
   std::string told;                       // what, when it is wrong
+  std::string tables;                     // as they were then, for pacectl trace diagnose
   bool is_right = false;
 };
 
@@ -121,11 +126,17 @@ class Watch {
   void Judge() {
     const std::vector<agent::RunState> states = collector_.States();
     const bool is_open = !states.empty() && !states[0].open.empty();
-    if (!is_open) open_since_.reset();
-    if (!is_open) return;
+    if (!is_open) {
+      open_since_.reset();
+      gaps_ = {};
+      return;
+    }
     if (!open_since_) open_since_ = clock_.Now();
     const analysis::Tables tables = collector_.TablesOf("run-1");
-    const analysis::Verdict verdict = analysis::Diagnose(tables);
+    gaps_.Add(tables);
+    const analysis::Verdict verdict = states[0].open[0].kind == agent::TraceTriggerKind::kSlowdown
+                                          ? analysis::DiagnoseSlowdown(tables, gaps_)
+                                          : analysis::Diagnose(tables);
     const operator_::Judgement judgement = operator_::Judge(verdict, tables, KindOf(states[0].open[0].kind),
                                                             clock_.Now() - *open_since_, operator_::JudgeOptions());
     if (!judgement.is_incident) return;
@@ -136,9 +147,10 @@ class Watch {
     const auto& right = scenario_.categories;
     outcome_.is_right = std::find(right.begin(), right.end(), verdict.category) != right.end() &&
                         (plan_.culprits.empty() || ranks == plan_.culprits);
-    if (!outcome_.is_right)
-      outcome_.told =
-          fmt::format("{} {}: {}", analysis::CategoryName(verdict.category), fmt::join(ranks, ","), verdict.cause);
+    if (outcome_.is_right) return;
+    outcome_.told =
+        fmt::format("{} {}: {}", analysis::CategoryName(verdict.category), fmt::join(ranks, ","), verdict.cause);
+    outcome_.tables = DumpJson(analysis::WriteTables(tables));
   }
 
   static api::TriggerKind KindOf(agent::TraceTriggerKind kind) {
@@ -163,6 +175,7 @@ class Watch {
   TimePoint progress_at_ = clock_.Now(), triggered_at_{};
   std::optional<agent::TraceTrigger> trigger_;
   std::optional<TimePoint> open_since_;
+  analysis::LinkGaps gaps_;
   Outcome outcome_;
 };
 
@@ -189,6 +202,22 @@ std::string Numbers(const Row& row, std::optional<double> Outcome::*field) {
 size_t CountRight(const Row& row) {
   return static_cast<size_t>(
       std::count_if(row.outcomes.begin(), row.outcomes.end(), [](const Outcome& o) { return o.is_right; }));
+}
+
+// Of the outcomes that are not right, to be looked into with `pacectl trace diagnose`.
+Status SaveTables(const std::vector<Row>& rows, const std::string& folder) {
+  RealFileSystem files;
+  for (const Row& row : rows) {
+    for (size_t seed = 0; seed < row.outcomes.size(); ++seed) {
+      const Outcome& outcome = row.outcomes[seed];
+      if (outcome.tables.empty()) continue;
+      std::string name = fmt::format("{} {}.json", row.scenario.name, seed);
+      std::replace(name.begin(), name.end(), '/', '-');
+      const std::string path = folder + "/" + name;
+      RETURN_IF_ERROR(files.WriteFileAtomically(path, outcome.tables, 0644));
+    }
+  }
+  return Status();
 }
 
 void PrintTable(const std::vector<Row>& rows) {
@@ -220,12 +249,13 @@ void PrintTable(const std::vector<Row>& rows) {
 
 int Main(int argc, char** argv) {
   unsigned seeds = 10, healthy = 100, jobs = 4;
-  std::string only;
+  std::string only, folder;
   CLI::App app("How surely and how fast faults of a traced job are named.");
   app.add_option("--seeds", seeds, "of each fault")->capture_default_str();
   app.add_option("--healthy", healthy, "healthy runs in all")->capture_default_str();
   app.add_option("--jobs", jobs, "at a time")->capture_default_str()->check(CLI::Range(1, 64));
   app.add_option("--only", only, "scenarios whose name contains this");
+  app.add_option("--save", folder, "folder for the trace tables of outcomes that are not right");
   CLI11_PARSE(app, argc, argv);
 
   std::vector<Row> rows;
@@ -253,6 +283,10 @@ int Main(int argc, char** argv) {
   }
   fmt::print(stderr, "\n");
   PrintTable(rows);
+  if (const Status saved = folder.empty() ? Status() : SaveTables(rows, folder); !saved.ok()) {
+    fmt::print(stderr, "fault-table: {}\n", saved.ToString());
+    return 2;
+  }
   const bool all_right =
       std::all_of(rows.begin(), rows.end(), [](const Row& row) { return CountRight(row) == row.outcomes.size(); });
   return all_right ? 0 : 1;

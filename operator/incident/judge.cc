@@ -92,8 +92,10 @@ api::IncidentStatus StatusOf(const analysis::Verdict& verdict, const PodLookup& 
     add(out.pods, pod_of(culprit));
   }
   out.communicator = verdict.communicator;
-  if (verdict.edge && verdict.edge->from >= 0 && verdict.edge->to >= 0)
-    out.edge = api::Edge{verdict.edge->from, verdict.edge->to, verdict.edge->channel};
+  if (verdict.edge && verdict.edge->from >= 0 && verdict.edge->to >= 0) {
+    out.edge = api::Edge{verdict.edge->from, verdict.edge->to, std::nullopt};
+    if (verdict.edge->channel >= 0) out.edge->channel = verdict.edge->channel;
+  }
   out.confidence = verdict.confidence;
   for (const analysis::Evidence& evidence : verdict.evidence) {
     status.evidence.push_back({evidence.name, evidence.value, evidence.unit, evidence.usual});

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "analysis/root_cause.h"
+#include "analysis/slow_link.h"
 #include "lib/api/codec.h"
 #include "lib/api/training_run.h"
 #include "lib/kube/apply.h"
@@ -135,7 +136,9 @@ class IncidentReconciler::Pass {
     const analysis::Tables tables = env_.traces.TablesOf(key_, Nodes(), limit, stop_);
     if (stop_.stop_requested()) return CancelledError("asked to stop");
     owner_.unanswered_.With({}).Add(static_cast<double>(tables.missing.size()));
-    const analysis::Verdict verdict = analysis::Diagnose(tables);
+    const analysis::Verdict verdict = trigger.kind == api::TriggerKind::kSlowdown
+                                          ? analysis::DiagnoseSlowdown(tables, owner_.AddLook(key_, tables))
+                                          : analysis::Diagnose(tables);
     owner_.durations_.With({}).Observe(ToSeconds(env_.clock.Now() - start));
     const Judgement judgement = Judge(verdict, tables, trigger.kind, lasted, options_.judge);
     if (!judgement.is_incident) {
@@ -254,9 +257,17 @@ IncidentReconciler::Memory IncidentReconciler::Remember(const kube::ObjectKey& k
     memory.quiet.reset();
   } else {
     memory.alarmed.reset();
+    memory.gaps = {};
     if (!memory.quiet) memory.quiet = now;
   }
   return memory;
+}
+
+analysis::LinkGaps IncidentReconciler::AddLook(const kube::ObjectKey& key, const analysis::Tables& tables) {
+  MutexLock lock(mutex_);
+  Memory& memory = memories_[key];
+  memory.gaps.Add(tables);
+  return memory.gaps;
 }
 
 void IncidentReconciler::Forget(const kube::ObjectKey& key) {

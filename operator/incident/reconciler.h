@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "analysis/slow_link.h"
 #include "lib/base/metrics.h"
 #include "lib/base/mutex.h"
 #include "lib/kube/cache.h"
@@ -50,8 +51,11 @@ class IncidentReconciler final : public kube::Reconciler {
   struct Memory {
     std::optional<TimePoint> alarmed;  // since when there are alerts
     std::optional<TimePoint> quiet;    // since when there are none
+    analysis::LinkGaps gaps;           // of the looks since then
   };
   Memory Remember(const kube::ObjectKey& key, bool has_alerts) EXCLUDES(mutex_);
+  // Adds a look to what is remembered, and gives all of them.
+  analysis::LinkGaps AddLook(const kube::ObjectKey& key, const analysis::Tables& tables) EXCLUDES(mutex_);
   void Forget(const kube::ObjectKey& key) EXCLUDES(mutex_);
 
   const IncidentEnvironment env_;
