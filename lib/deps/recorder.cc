@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lib/base/filesystem.h"
