@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "agent/facts/node_facts.h"
+#include "agent/mount_metrics.h"
 #include "agent/node_api.h"
 #include "agent/plan/plan_reconciler.h"
 #include "agent/plan/plan_store.h"
@@ -90,6 +91,7 @@ class Agent {
       ASSIGN_OR_RETURN(volumes_, VolumeService::Start(
                                      config_, [this] { Poke(); }, clock_, log_, *metrics_));
       AddVolumeMetrics(*metrics_, [this] { return volumes_->Volumes(); });
+      AddMountMetrics(*metrics_, [this] { return volumes_->Pods(); });
     }
     MakeCollector();
     RETURN_IF_ERROR(StartHttp());

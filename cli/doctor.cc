@@ -32,7 +32,7 @@ class Checks {
   bool Unreadable(const std::string& subject, const Status& status) {
     if (status.ok()) return false;
     Warn(subject, "could not be read: " + status.ToString(),
-         "ask for the right to read it, or run doctor as an administrator");
+         "nothing is known of it: ask for the right to read it, or run doctor as an administrator");
     return true;
   }
   std::vector<CheckResult> Take() && { return std::move(results_); }
@@ -55,10 +55,11 @@ void CheckCrds(const ClusterFacts& facts, Checks& checks) {
   if (missing.empty()) {
     checks.Ok("CRDs", fmt::format("all {} are installed", api::kAllKinds.size()));
   } else if (missing.size() == api::kAllKinds.size()) {
-    checks.Fail("CRDs", "none is installed", "install the chart: helm install paceline deploy/helm/paceline");
+    checks.Fail("CRDs", "none is installed",
+                "jobs are not followed: install the chart: helm install paceline deploy/helm/paceline");
   } else {
     checks.Fail("CRDs", fmt::format("missing: {}", fmt::join(missing, ", ")),
-                "upgrade the chart with crds.enabled=true");
+                "what they hold cannot be written: upgrade the chart with crds.enabled=true");
   }
 }
 
@@ -66,13 +67,15 @@ void CheckOperator(const ClusterFacts& facts, WallTime now, Checks& checks) {
   if (checks.Unreadable("operator", facts.lease_status)) return;
   if (!facts.lease_holder) {
     checks.Fail("operator", "has never led: its lease does not exist",
-                "kubectl get pods -A -l app.kubernetes.io/component=operator, then its log");
+                "no run is followed and no TrainingJob starts: kubectl get pods -A -l "
+                "app.kubernetes.io/component=operator, then its log");
   } else if (facts.lease_holder->empty()) {
-    checks.Fail("operator", "no replica leads: the last one gave its lease back", "is the Deployment scaled to zero?");
+    checks.Fail("operator", "no replica leads: the last one gave its lease back",
+                "runs stand still and no TrainingJob starts: scale the operator's Deployment up");
   } else if (!facts.lease_renewed || now - *facts.lease_renewed > kLeaseStale) {
     const std::string since = facts.lease_renewed ? FormatAge(now - *facts.lease_renewed) + " ago" : "never";
     checks.Fail("operator", fmt::format("the leader {} last renewed its lease {}", *facts.lease_holder, since),
-                "look at the operator's pods and their log; runs and NodePlans are not updated meanwhile");
+                "runs and NodePlans are not updated meanwhile: look at the operator's pods and their log");
   } else {
     checks.Ok("operator", "leading: " + *facts.lease_holder);
   }
@@ -84,8 +87,10 @@ void CheckWebhook(const ClusterFacts& facts, Checks& checks) {
     checks.Warn("webhook", "is not installed: pods get no run volume, so first steps are not seen",
                 "install the chart with webhook.enabled=true");
   } else if (!facts.webhook_has_ca) {
-    checks.Fail("webhook", "has no CA yet, so the API server cannot call it",
-                "the operator writes it when it starts: look at its log for certificate errors");
+    checks.Fail(
+        "webhook", "has no CA yet, so the API server cannot call it",
+        "pods start without their volumes meanwhile; the operator writes it when it starts: look at its log for "
+        "certificate errors");
   } else {
     checks.Ok("webhook", "is registered with a CA");
   }
@@ -97,7 +102,7 @@ void CheckCsiDriver(const ClusterFacts& facts, Checks& checks) {
     checks.Ok("CSI driver", fmt::format("{} is registered", api::kCsiDriver));
   } else {
     checks.Fail("CSI driver", fmt::format("{} is not registered", api::kCsiDriver),
-                "install the chart with agent.enabled=true");
+                "pods with its volumes wait: install the chart with agent.enabled=true");
   }
 }
 
@@ -123,29 +128,33 @@ void CheckNode(const NodeSummary& node, const api::NodePlan* plan, const std::st
                Checks& checks) {
   const std::string subject = "node " + node.name;
   if (!node.is_ready) {
-    checks.Warn(subject, "is not Ready", "kubectl describe node " + node.name);
+    checks.Warn(subject, "is not Ready",
+                "no pod starts there, and those that run may be lost: kubectl describe node " + node.name);
     return;
   }
   if (plan == nullptr) {
-    checks.Fail(subject, "has no NodePlan", "the operator makes one for each node: is it running?");
+    checks.Fail(subject, "has no NodePlan",
+                "its agent has no work; the operator makes one for each node: see that it runs");
     return;
   }
   const api::NodePlanStatus& status = plan->status;
   if (!status.heartbeat) {
     checks.Fail(
         subject, "its agent has not reported",
-        "kubectl get pods -A -o wide -l app.kubernetes.io/component=agent: is one on this node, and what does it log?");
+        "pods there get no run volume: kubectl get pods -A -o wide -l app.kubernetes.io/component=agent, then see that "
+        "one is on this node, and what it logs");
     return;
   }
   if (now - *status.heartbeat > kHeartbeatStale) {
     checks.Fail(subject, fmt::format("its agent last reported {} ago", FormatAge(now - *status.heartbeat)),
-                "look at the agent's pod on this node; new pods there get no run volume");
+                "new pods there get no run volume: look at the agent's pod on this node");
     return;
   }
   std::vector<std::string> missing;
   if (status.facts) missing = MissingFeatures(*status.facts);
   if (status.agent_version != version && !status.agent_version.empty()) {
-    missing.push_back(fmt::format("the agent is version {}, pacectl {}", status.agent_version, version));
+    missing.push_back(fmt::format("the agent is version {}, pacectl {}: let the roll-out of the chart end",
+                                  status.agent_version, version));
   }
   const std::string facts_text = status.facts ? FactsText(*status.facts) : "no facts reported";
   if (missing.empty()) {

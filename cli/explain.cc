@@ -5,21 +5,19 @@
 
 #include "cli/runs.h"
 #include "lib/api/codec.h"
+#include "lib/api/stage_advice.h"
 
 namespace paceline::cli {
 
 using api::Stage;
-using api::StageName;
 using api::TrainingRun;
 using api::WorkerTimes;
 using Json = nlohmann::json;
 
 namespace {
 
-// A stage counts as uneven when its slowest worker took this much longer than the median, and the difference is one
-// that a person would feel.
-constexpr double kUnevenRatio = 1.5;
-constexpr double kUnevenSeconds = 1;
+// Below this, nobody minds what a start took.
+constexpr double kFeltSeconds = 1;
 
 std::string SourceText(const std::optional<api::StageSource>& source) {
   if (!source) return "";
@@ -92,6 +90,17 @@ std::string Headline(const TrainingRun& run, WallTime now) {
   return fmt::format("{} since the job's creation, first step not seen yet", so_far);
 }
 
+// "full start, 16 GPUs, 0.53 GPU-hours before the first step"
+std::string CostText(const api::StartupCost& cost) {
+  std::string text = cost.kind == api::StartKind::kHotRestart ? "hot restart" : "full start";
+  if (cost.gpu_seconds && *cost.gpus > 0) {
+    return text + fmt::format(", {} GPUs held for {:.2f} GPU-hours before the first step", *cost.gpus,
+                              *cost.gpu_seconds / kSecondsPerHour);
+  }
+  return text +
+         fmt::format(", workers waited {} before the first step, all together", FormatSeconds(cost.worker_seconds));
+}
+
 std::string Header(const TrainingRun& run, WallTime now) {
   const std::string phase = run.status.phase ? std::string(api::RunPhaseText(*run.status.phase)) : "Pending";
   std::string workers = run.spec.workers ? fmt::format("{}", *run.spec.workers) : "not known";
@@ -99,9 +108,10 @@ std::string Header(const TrainingRun& run, WallTime now) {
     workers += fmt::format(" (times of {} below; the table covers all)", run.status.workers.size());
   }
   return fmt::format(
-      "TrainingRun {}/{}: {}\njob       {} {}, start {}\nworkers   {}\nnodes     {}\nstartup   {}\n", run.metadata.ns,
+      "TrainingRun {}/{}: {}\njob       {} {}, start {}\nworkers   {}\nnodes     {}\nstartup   {}\n{}", run.metadata.ns,
       run.metadata.name, phase, run.spec.job.kind, run.spec.job.name, run.spec.generation, workers,
-      run.status.nodes.empty() ? "none yet" : fmt::format("{}", fmt::join(run.status.nodes, ", ")), Headline(run, now));
+      run.status.nodes.empty() ? "none yet" : fmt::format("{}", fmt::join(run.status.nodes, ", ")), Headline(run, now),
+      run.status.startup ? fmt::format("cost      {}\n", CostText(*run.status.startup)) : "");
 }
 
 std::string ConditionLines(const TrainingRun& run) {
@@ -116,27 +126,6 @@ std::string ConditionLines(const TrainingRun& run) {
   return out;
 }
 
-std::string AdviceForStage(StageName name) {
-  switch (name) {
-    case StageName::kQueued:
-      return "the job waited before its pods were made: look at its queue or quota, or at the job's controller";
-    case StageName::kScheduling:
-      return "the pods waited for nodes: `kubectl describe pod` says which resource is missing";
-    case StageName::kImage:
-      return "the nodes pulled the image: keep it smaller or warm it on the nodes before (spec.startup.image.prefetch)";
-    case StageName::kContainerStart:
-      return "the containers started slowly: look at volumes (FailedMount events) and at the node's load";
-    case StageName::kDependencies:
-      return "dependencies were installed on every worker: let a snapshot restore them (spec.startup.dependencies)";
-    case StageName::kCheckpoint: return "the checkpoint was read slowly: mount it through spec.checkpoints";
-    case StageName::kCommunicatorReady:
-      return "communicators came up slowly: look at the rendezvous and at the slowest worker's network";
-    case StageName::kFirstStep:
-      return "the program itself took the time, from its start to its first step: imports, data loading, compilation";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::vector<std::string> Advise(const TrainingRun& run) {
@@ -146,24 +135,29 @@ std::vector<std::string> Advise(const TrainingRun& run) {
     if (stage.max_seconds && (largest == nullptr || *stage.max_seconds > *largest->max_seconds)) largest = &stage;
   }
   const double total = SumOfMax(run);
-  if (largest != nullptr && total >= kUnevenSeconds && *largest->max_seconds / total >= 0.4) {
-    advice.push_back(fmt::format("{} took {} of the startup ({:.0f} %): {}", api::StageNameText(largest->name),
-                                 FormatSeconds(*largest->max_seconds), *largest->max_seconds / total * 100,
-                                 AdviceForStage(largest->name)));
+  if (largest != nullptr && total >= kFeltSeconds && *largest->max_seconds / total >= 0.4) {
+    const api::Advice& stage = api::StageAdvice(largest->name);
+    advice.push_back(api::Say(
+        stage, fmt::format("{} took {} of the startup ({:.0f} %): {}", api::StageNameText(largest->name),
+                           FormatSeconds(*largest->max_seconds), *largest->max_seconds / total * 100, stage.happened)));
   }
   for (const Stage& stage : run.status.stages) {
-    if (!stage.max_seconds || !stage.p50_seconds || stage.workers < 3) continue;
-    if (*stage.max_seconds < kUnevenRatio * *stage.p50_seconds ||
-        *stage.max_seconds - *stage.p50_seconds < kUnevenSeconds)
-      continue;
-    advice.push_back(fmt::format(
-        "{} was uneven: {} on {} against a median of {}; everybody waits for the slowest, so look at that node",
-        api::StageNameText(stage.name), FormatSeconds(*stage.max_seconds),
-        stage.slowest_node.empty() ? stage.slowest_pod : stage.slowest_node, FormatSeconds(*stage.p50_seconds)));
+    if (!api::IsUneven(stage)) continue;
+    advice.push_back(
+        api::Say(api::kUnevenStage, fmt::format("{} was uneven: {} on {} against a median of {}",
+                                                api::StageNameText(stage.name), FormatSeconds(*stage.max_seconds),
+                                                stage.slowest_node.empty() ? stage.slowest_pod : stage.slowest_node,
+                                                FormatSeconds(*stage.p50_seconds))));
   }
   for (const api::Fallback& fallback : run.status.fallbacks) {
-    advice.push_back(fmt::format("{} fell back to the ordinary path{}: {}", fallback.feature,
-                                 fallback.node.empty() ? "" : " on " + fallback.node, fallback.reason));
+    advice.push_back(api::Say(api::kFallbackAdvice,
+                              fmt::format("{} fell back to the ordinary path{}: {}", fallback.feature,
+                                          fallback.node.empty() ? "" : " on " + fallback.node, fallback.reason)));
+  }
+  if (run.status.startup && run.status.startup->gpu_seconds.value_or(0) >= kSecondsPerHour) {
+    advice.push_back(
+        api::Say(api::kStartupCostAdvice,
+                 fmt::format("the startup held {:.1f} GPU-hours", *run.status.startup->gpu_seconds / kSecondsPerHour)));
   }
   return advice;
 }

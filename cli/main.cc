@@ -9,17 +9,20 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/cluster_facts.h"
+#include "cli/compare.h"
 #include "cli/deps_commands.h"
 #include "cli/doctor.h"
 #include "cli/fs_commands.h"
 #include "cli/image_commands.h"
 #include "cli/mount_commands.h"
 #include "cli/output.h"
+#include "cli/run_perfetto.h"
 #include "cli/runs.h"
 #include "cli/session.h"
 #include "cli/trace_commands.h"
 #include "cli/whatif_command.h"
 #include "lib/api/codec.h"
+#include "lib/base/filesystem.h"
 #include "lib/base/version.h"
 #include "lib/net/http_client.h"
 
@@ -31,6 +34,8 @@ struct Options {
   bool all_namespaces = false;
   std::string output = "table";
   std::string run_name;
+  std::vector<std::string> run_names;  // to compare
+  std::string perfetto_file;
   std::string color = "auto";
 };
 
@@ -107,8 +112,24 @@ int DoRunShow(const Options& options, OutputFormat format, Session& session, Wal
 int DoRunExplain(const Options& options, OutputFormat format, Session& session, WallTime now) {
   Result<api::TrainingRun> run = SelectedRun(options, session);
   if (!run.ok()) return Fail(run.status());
+  if (!options.perfetto_file.empty()) {
+    const Status written =
+        RealFileSystem().WriteFileAtomically(options.perfetto_file, StartupAsPerfetto(*run, now), 0644);
+    if (!written.ok()) return Fail(written);
+    fmt::print(stderr, "wrote {}; open it at ui.perfetto.dev or chrome://tracing\n", options.perfetto_file);
+  }
   fmt::print("{}", format == OutputFormat::kTable ? ExplainRun(*run, StyleOf(options), now)
                                                   : RenderValue(ExplainRunValue(*run, now), format));
+  return 0;
+}
+
+int DoRunCompare(const Options& options, OutputFormat format, Session& session, WallTime) {
+  Result<std::vector<api::TrainingRun>> runs = session.ListRuns(session.ns());
+  if (!runs.ok()) return Fail(runs.status());
+  const Result<std::vector<api::TrainingRun>> chosen = RunsToCompare(*runs, options.run_names);
+  if (!chosen.ok()) return Fail(chosen.status());
+  fmt::print("{}",
+             format == OutputFormat::kTable ? CompareRuns(*chosen) : RenderValue(CompareRunsValue(*chosen), format));
   return 0;
 }
 
@@ -153,6 +174,15 @@ CLI::App* AddRunCommand(CLI::App& group, const std::string& name, const std::str
   return command;
 }
 
+CLI::App* AddExplainCommand(CLI::App& group, Options& options) {
+  CLI::App* command = AddRunCommand(group, "explain", "the startup waterfall: where the time went", options);
+  command->add_option("--color", options.color, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
+  command->add_option("--perfetto", options.perfetto_file, "also write the startup as a Perfetto trace to this file");
+  return command;
+}
+
 void AddConnection(CLI::App& app, SessionOptions& session, double& timeout_seconds) {
   app.add_option("--kubeconfig", session.kubeconfig,
                  "kubeconfig file ($KUBECONFIG, ~/.kube/config or the pod's account unless given)");
@@ -177,15 +207,15 @@ int Main(int argc, char** argv) {
   CLI::App* run = app.add_subcommand("run", "starts of jobs (TrainingRun)")->require_subcommand(1)->fallthrough();
   CLI::App* run_ls = run->add_subcommand("ls", "list runs, newest first");
   CLI::App* run_show = AddRunCommand(*run, "show", "all that is known of a run", options);
-  CLI::App* run_explain = AddRunCommand(*run, "explain", "the startup waterfall: where the time went", options);
-  run_explain->add_option("--color", options.color, "auto, always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
+  CLI::App* run_explain = AddExplainCommand(*run, options);
+  CLI::App* run_compare = run->add_subcommand("compare", "starts side by side: full start, hot restart, other jobs");
+  run_compare->add_option("name", options.run_names, "a job (its starts), or two and more runs or jobs")->required();
   CLI::App* doctor = app.add_subcommand("doctor", "check the installation and every node, and say what to do");
   CLI::App* version = app.add_subcommand("version", "version of pacectl and of the server");
-  for (CLI::App* command : {job_ls, run_ls, doctor, version}) AddOutput(*command, options);
+  for (CLI::App* command : {job_ls, run_ls, run_compare, doctor, version}) AddOutput(*command, options);
   for (CLI::App* command : {job_ls, run_ls}) AddAllNamespaces(*command, options);
-  for (CLI::App* command : {job_ls, run_ls, run_show, run_explain, doctor, version}) command->fallthrough();
+  for (CLI::App* command : {job_ls, run_ls, run_show, run_explain, run_compare, doctor, version})
+    command->fallthrough();
   const std::unique_ptr<FsCommands> fs = FsCommands::AddTo(app, &options.output);
   const std::unique_ptr<ImageCommands> image = ImageCommands::AddTo(app, &options.output);
   const std::unique_ptr<MountCommands> mount = MountCommands::AddTo(app);
@@ -213,11 +243,9 @@ int Main(int argc, char** argv) {
   if (const Status threads = net::InitHttpThreads(2); !threads.ok()) return Fail(threads);
   const RealClock clock;
   if (version->parsed()) return PrintVersion(options, *format, clock);
-  const std::pair<CLI::App*, Command> commands[] = {{job_ls, &DoJobList},
-                                                    {run_ls, &DoRunList},
-                                                    {run_show, &DoRunShow},
-                                                    {run_explain, &DoRunExplain},
-                                                    {doctor, &DoDoctor}};
+  const std::pair<CLI::App*, Command> commands[] = {{job_ls, &DoJobList},         {run_ls, &DoRunList},
+                                                    {run_show, &DoRunShow},       {run_explain, &DoRunExplain},
+                                                    {run_compare, &DoRunCompare}, {doctor, &DoDoctor}};
   Result<std::unique_ptr<Session>> session = Session::Connect(options.session, clock);
   if (!session.ok()) return Fail(session.status());
   for (const auto& [command, body] : commands) {

@@ -18,6 +18,8 @@ namespace paceline::cli {
 
 enum class NamespaceColumn { kHide, kShow };
 
+inline constexpr double kSecondsPerHour = 3600;  // GPU time is told in hours
+
 // One row a run, newest first.
 Table RunTable(std::vector<api::TrainingRun> runs, NamespaceColumn column, WallTime now);
 

@@ -6,60 +6,32 @@
 #include <thread>
 
 #include "fuse-hdfs/control_server.h"
+#include "fuse-hdfs/mount_metrics.h"
 #include "lib/base/json.h"
-#include "lib/base/metrics.h"
 #include "lib/base/version.h"
 #include "lib/fusefs/session.h"
 
 namespace paceline::fuse_hdfs {
 namespace {
 
-class MountMetrics {
- public:
-  explicit MountMetrics(const MountFileSystem& mount)
-      : registry_(MetricsRegistry::Create()),
-        requests_(registry_->CounterFamily({.name = "paceline_mount_requests_total",
-                                            .help = "Requests of the kernel, by outcome.",
-                                            .label_names = {"request", "result"}})),
-        seconds_(registry_->HistogramFamily(
-            {.name = "paceline_mount_request_seconds", .help = "How long requests took.", .label_names = {"request"}},
-            ExponentialBuckets(1e-5, 4, 12))) {
-    registry_->AddProcessMetrics(Version(), Revision());
-    AddGauge("paceline_mount_read_bytes", "Bytes given to readers.",
-             [&mount] { return mount.stats().read_bytes.load(); });
-    AddGauge("paceline_mount_written_bytes", "Bytes taken from writers.",
-             [&mount] { return mount.stats().written_bytes.load(); });
-    AddGauge("paceline_mount_commits", "Files made visible.", [&mount] { return mount.stats().commits.load(); });
-    AddGauge("paceline_mount_failed_commits", "Files that could not be made visible.",
-             [&mount] { return mount.stats().failed_commits.load(); });
-    AddGauge("paceline_mount_open_handles", "Open files.", [&mount] { return mount.stats().open_handles.load(); });
-    AddGauge("paceline_mount_unsent_bytes", "Bytes written and not yet sent.", [&mount] { return mount.held_bytes(); });
-    AddGauge("paceline_mount_known_inodes", "Inodes that the kernel knows.", [&mount] { return mount.known_nodes(); });
-    AddGauge("paceline_mount_prefetched_bytes", "Bytes loaded for files that nobody has opened yet.",
-             [&mount] { return mount.prefetch_stats().asked_bytes; });
-    AddGauge("paceline_mount_prefetched_files_opened", "Files that were loaded before they were opened.",
-             [&mount] { return mount.prefetch_stats().claimed_files; });
-    AddGauge("paceline_mount_cached_paths", "Paths in the attribute cache.",
-             [&mount] { return mount.cached_statuses(); });
-  }
-
-  void Observe(std::string_view request, Duration took, int error) {
-    requests_.With({std::string(request), error == 0 ? "ok" : "error"}).Add();
-    seconds_.With({std::string(request)}).Observe(ToSeconds(took));
-  }
-
-  std::string Render() { return registry_->Render(); }
-
- private:
-  void AddGauge(const std::string& name, const std::string& help, std::function<uint64_t()> value) {
-    Gauge& gauge = registry_->GaugeFamily({.name = name, .help = help}).With({});
-    registry_->AddRefresher([&gauge, value = std::move(value)] { gauge.Set(static_cast<double>(value())); });
-  }
-
-  std::unique_ptr<MetricsRegistry> registry_;
-  MetricFamily<Counter>& requests_;
-  MetricFamily<Histogram>& seconds_;
-};
+MountTotals TotalsOf(const MountFileSystem& mount) {
+  const MountStats& stats = mount.stats();
+  const Prefetcher::Stats prefetch = mount.prefetch_stats();
+  MountTotals totals;
+  totals.read_bytes = stats.read_bytes.load();
+  totals.written_bytes = stats.written_bytes.load();
+  totals.commits = stats.commits.load();
+  totals.failed_commits = stats.failed_commits.load();
+  totals.prefetched_bytes = prefetch.asked_bytes;
+  totals.prefetched_files_opened = prefetch.claimed_files;
+  totals.cache_hits = stats.status_hits.load();
+  totals.cache_misses = stats.status_misses.load();
+  totals.open_handles = stats.open_handles.load();
+  totals.unsent_bytes = mount.held_bytes();
+  totals.known_inodes = mount.known_nodes();
+  totals.cached_paths = mount.cached_statuses();
+  return totals;
+}
 
 std::string StatsText(const MountConfig& config, const MountFileSystem& mount) {
   const MountStats& stats = mount.stats();
@@ -166,7 +138,7 @@ Status RunMount(const MountConfig& config, const Clock& clock, Logger& log, std:
   RETURN_IF_ERROR(CheckRoot(*fs, config, location.path, clock));
 
   MountFileSystem mount(*fs, clock, log, RulesOf(config, location, options.config));
-  MountMetrics metrics(mount);
+  MountMetrics metrics([&mount] { return TotalsOf(mount); });
   ASSIGN_OR_RETURN(const std::unique_ptr<fusefs::Session> session,
                    fusefs::Session::Mount(MountOptionsOf(config), mount, clock,
                                           [&metrics](std::string_view request, Duration took, int error) {

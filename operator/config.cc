@@ -53,6 +53,12 @@ void AddServers(ConfigSpec& spec, OperatorConfig& config) {
   spec.Add("metrics.address", &config.metrics_address, "Address of /metrics, /healthz and /readyz.");
   spec.Add("metrics.port", &config.metrics_port, "Port of /metrics, /healthz and /readyz; 0 picks a free one.")
       .Range(0, 65535);
+  spec.Add("page.enabled", &config.page, "Serve the job page: runs, waterfalls, incidents, for a token of Kubernetes.");
+  spec.Add("page.address", &config.page_address, "Address of the job page.");
+  spec.Add("page.port", &config.page_port, "Port of the job page; 0 picks a free one.").Range(0, 65535);
+  spec.Add("page.tls", &config.page_tls,
+           "Serve the job page by HTTPS, with the webhook's certificate (without the webhook it is not served then). "
+           "Switch off only where nothing but a proxy on the same host reaches the port: tokens pass through it.");
   spec.Add("webhook.enabled", &config.webhook, "Serve the pod webhook.");
   spec.Add("webhook.address", &config.webhook_address, "Address of the webhook.");
   spec.Add("webhook.port", &config.webhook_port, "Port of the webhook; 0 picks a free one.").Range(0, 65535);

@@ -37,6 +37,11 @@ struct OperatorConfig {
   std::string metrics_address = "0.0.0.0";
   int metrics_port = 8080;
 
+  bool page = true;
+  std::string page_address = "0.0.0.0";
+  int page_port = 8443;
+  bool page_tls = true;
+
   bool webhook = true;
   std::string webhook_address = "0.0.0.0";
   int webhook_port = 9443;

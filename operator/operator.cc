@@ -14,8 +14,10 @@
 #include "lib/kube/webhook.h"
 #include "lib/kube/webhook_certificates.h"
 #include "lib/net/http_server.h"
+#include "operator/cluster_metrics.h"
 #include "operator/incident/reconciler.h"
 #include "operator/node_plan/reconciler.h"
+#include "operator/page/job_page.h"
 #include "operator/training_job/reconciler.h"
 #include "operator/training_run/reconciler.h"
 #include "operator/watches.h"
@@ -57,7 +59,7 @@ class Controllers {
       : training_job_({watches.training_jobs(), watches.child_jobs(), watches.pods(), watches.services(), env.client,
                        events, env.clock}),
         training_run_({watches.catalog(), watches.child_jobs(), watches.pods(), watches.events(), watches.runs(),
-                       watches.reports(), watches.observed(), env.client, events, env.clock},
+                       watches.reports(), watches.observed(), env.client, events, env.clock, env.metrics},
                       {.history_limit = config.run_history_limit, .agent_silence_limit = config.agent_silence_limit}),
         node_plan_({watches.nodes(), watches.pods(), watches.runs(), watches.plans(), watches.catalog(), env.client}),
         traces_(NewAgentTraceSource(env.clock)),
@@ -108,7 +110,8 @@ class OperatorImpl final : public Operator {
       : config_(config),
         env_(env),
         identity_(MakeIdentity(config)),
-        watches_({env.transport, env.clock, env.log, env.metrics}) {}
+        watches_({env.transport, env.clock, env.log, env.metrics}),
+        page_access_(env.transport, env.clock) {}
 
   Status ServeMetrics() {
     net::ServerOptions options;
@@ -145,6 +148,7 @@ class OperatorImpl final : public Operator {
 
   uint16_t metrics_port() const override { return metrics_server_->port(); }
   uint16_t webhook_port() const override { return webhook_port_.load(); }
+  uint16_t page_port() const override { return page_port_.load(); }
   bool is_leading() const override { return is_leading_.load(); }
   bool is_ready() const override { return WhyNotReady().empty(); }
 
@@ -167,11 +171,21 @@ class OperatorImpl final : public Operator {
     event_options.instance = identity_.substr(0, 128);
     events_ = kube::EventRecorder::Start(event_options, env_.client, env_.clock, env_.log, env_.metrics);
     controllers_ = std::make_unique<Controllers>(config_, env_, watches_, *events_);
+    cluster_metrics_ = std::make_unique<ClusterMetrics>(
+        env_.metrics, ClusterMetricsEnvironment{watches_.nodes(), watches_.incidents(), watches_.reports(),
+                                                [this] { return is_leading_.load(); }, config_.agent_silence_limit});
     pod_webhook_ =
         std::make_unique<PodWebhook>(PodWebhookOptions{.adds_stage_volume = config_.stage_volume,
                                                        .agent_silence_limit = config_.agent_silence_limit},
                                      watches_.catalog(), watches_.nodes(), watches_.reports(), env_.client, env_.clock);
-    if (config_.webhook) threads_.emplace_back([this] { ServeWebhook(stop_.get_token()); });
+    if (config_.webhook) {
+      threads_.emplace_back([this] { Serve("webhook", [this] { return TryServeWebhook(); }); });
+    }
+    if (config_.page && config_.page_tls && !config_.webhook) {
+      env_.log.Info("job page not served: its certificate is the webhook's, which is off");
+    } else if (config_.page) {
+      threads_.emplace_back([this] { Serve("job page", [this] { return TryServePage(); }); });
+    }
     threads_.emplace_back([this] { RunRounds(stop_.get_token()); });
 
     if (!config_.leader_election) {
@@ -195,14 +209,37 @@ class OperatorImpl final : public Operator {
   }
 
   // Waits for the first certificate, then serves until Shutdown.
-  void ServeWebhook(std::stop_token stop) {
+  void Serve(const char* what, const std::function<Status()>& try_to) {
+    const std::stop_token stop = stop_.get_token();
     bool has_warned = false;
     while (!stop.stop_requested()) {
-      const Status started = TryServeWebhook();
+      const Status started = try_to();
       if (started.ok()) return;
-      if (!std::exchange(has_warned, true)) env_.log.Warn("webhook not served yet, retrying", {{"error", started}});
+      if (!std::exchange(has_warned, true)) {
+        env_.log.Warn("not served yet, retrying", {{"what", what}, {"error", started}});
+      }
       if (!env_.clock.SleepFor(std::chrono::seconds(1), stop)) return;
     }
+  }
+
+  Status TryServePage() {
+    net::ServerOptions options;
+    options.address = config_.page_address;
+    options.port = static_cast<uint16_t>(config_.page_port);
+    std::unique_ptr<net::ServerTls> tls;
+    if (config_.page_tls) {
+      RETURN_IF_ERROR(load_pair_().status());
+      tls = std::make_unique<net::ServerTls>();
+      tls->load = load_pair_;
+    }
+    auto routes = JobPageRoutes({watches_.runs(), watches_.incidents(), watches_.nodes(), page_access_});
+    ASSIGN_OR_RETURN(auto server,
+                     net::HttpServer::Start(options, std::move(routes), std::move(tls), env_.clock, env_.log));
+    page_port_.store(server->port());
+    env_.log.Info("job page served", {{"port", static_cast<int>(server->port())}});
+    MutexLock lock(mutex_);
+    page_server_ = std::move(server);
+    return Status();
   }
 
   Status TryServeWebhook() {
@@ -287,11 +324,13 @@ class OperatorImpl final : public Operator {
     if (elector_ != nullptr) elector_->Stop();  // frees the lease, now that nothing writes any more
     is_leading_.store(false);
     threads_.clear();  // each ends with stop_
-    std::unique_ptr<net::HttpServer> webhook;
+    std::unique_ptr<net::HttpServer> webhook, page;
     {
       MutexLock lock(mutex_);
       webhook = std::move(webhook_server_);
+      page = std::move(page_server_);
     }
+    if (page != nullptr) page->Shutdown(std::chrono::seconds(1));
     if (webhook != nullptr) webhook->Shutdown(kShutdownGrace);
     if (metrics_server_ != nullptr) metrics_server_->Shutdown(std::chrono::seconds(1));
     watches_.Stop();
@@ -304,10 +343,13 @@ class OperatorImpl final : public Operator {
   std::stop_source stop_;
   std::atomic<bool> is_leading_{false};
   std::atomic<uint16_t> webhook_port_{0};
+  std::atomic<uint16_t> page_port_{0};
 
   Watches watches_;
+  PageAccess page_access_;
   std::unique_ptr<kube::EventRecorder> events_;
   std::unique_ptr<Controllers> controllers_;
+  std::unique_ptr<ClusterMetrics> cluster_metrics_;
   std::unique_ptr<PodWebhook> pod_webhook_;
   std::unique_ptr<kube::WebhookCertificates> certificates_;
   std::function<Result<net::TlsPair>()> load_pair_;
@@ -317,6 +359,7 @@ class OperatorImpl final : public Operator {
 
   Mutex mutex_;
   std::unique_ptr<net::HttpServer> webhook_server_ GUARDED_BY(mutex_);
+  std::unique_ptr<net::HttpServer> page_server_ GUARDED_BY(mutex_);
   Status lost_ GUARDED_BY(mutex_);
 };
 

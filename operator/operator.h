@@ -34,9 +34,10 @@ class Operator {
   // after which the process has to end. Once.
   virtual Status Run(std::stop_token stop) = 0;
 
-  // Bound ports; the webhook's is 0 until it is served.
+  // Bound ports; those of the webhook and the job page are 0 until they are served.
   virtual uint16_t metrics_port() const = 0;
   virtual uint16_t webhook_port() const = 0;
+  virtual uint16_t page_port() const = 0;
   virtual bool is_leading() const = 0;
   virtual bool is_ready() const = 0;
 };

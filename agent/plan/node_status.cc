@@ -101,27 +101,43 @@ std::vector<api::TracedRun> ToApi(const std::vector<RunState>& states) {
   return out;
 }
 
+constexpr std::string_view kDriver = "NodePlan, condition DriverRegistered";
+constexpr std::string_view kImages = "NodePlan, condition ImagesWarm";
+constexpr std::string_view kTraces = "NodePlan, condition Tracing";
+constexpr api::Advice kNotServed{kDriver, "NotServed", "the agent of a node serves no volumes",
+                                 "pods there get no run, trace or checkpoint volume",
+                                 "run the agent without a plan file to have it serve kubelet"};
+constexpr api::Advice kNotRegistered{kDriver, "NotRegistered", "kubelet of a node has not taken the CSI driver",
+                                     "pods with our volumes wait in ContainerCreating there",
+                                     "see kubelet's log for csi.paceline.dev"};
+constexpr api::Advice kRegistered{kDriver, "Registered", "kubelet takes our volumes", "", ""};
+constexpr api::Advice kNoImages{kImages, "NothingPlanned", "no image is planned for the node", "", ""};
+constexpr api::Advice kNotSupported{kImages, "NotSupported", "the agent of a node cannot warm images",
+                                    "pods pull them as usual, so starts there take longer", "upgrade the agent"};
+constexpr api::Advice kNoTracedJob{kTraces, "NothingPlanned", "no job on the node is traced", "", ""};
+constexpr api::Advice kCollecting{kTraces, "Collecting", "all traced jobs of the node write traces", "", ""};
+constexpr api::Advice kNoTraces{kTraces, "NoTraces", "no process of a traced job writes traces yet",
+                                "a stall of this job would not be noticed",
+                                "its pods need the trace volume, NCCL 2.23 or later, and a first collective"};
+
+api::Condition ConditionOf(const api::Advice& advice, ConditionStatus status, std::string_view what = {}) {
+  return {.status = status,
+          .reason = std::string(advice.reason),
+          .message = api::Say(advice, what.empty() ? advice.happened : what)};
+}
+
 api::Condition DriverCondition(DriverState driver) {
   switch (driver) {
-    case DriverState::kNotServed:
-      return {.status = ConditionStatus::kFalse, .reason = "NotServed", .message = "the agent serves no volumes here"};
-    case DriverState::kUnregistered:
-      return {.status = ConditionStatus::kFalse,
-              .reason = "NotRegistered",
-              .message = "kubelet has not taken the driver; see its log for csi.paceline.dev"};
-    case DriverState::kRegistered:
-      return {.status = ConditionStatus::kTrue, .reason = "Registered", .message = "kubelet takes our volumes"};
+    case DriverState::kNotServed: return ConditionOf(kNotServed, ConditionStatus::kFalse);
+    case DriverState::kUnregistered: return ConditionOf(kNotRegistered, ConditionStatus::kFalse);
+    case DriverState::kRegistered: return ConditionOf(kRegistered, ConditionStatus::kTrue);
   }
   return {};
 }
 
 api::Condition ImagesCondition(const api::NodePlanSpec& spec) {
-  if (spec.images.empty()) {
-    return {.status = ConditionStatus::kTrue, .reason = "NothingPlanned", .message = "no image is planned"};
-  }
-  return {.status = ConditionStatus::kFalse,
-          .reason = "NotSupported",
-          .message = "this agent cannot warm images; pods pull them as usual"};
+  if (spec.images.empty()) return ConditionOf(kNoImages, ConditionStatus::kTrue);
+  return ConditionOf(kNotSupported, ConditionStatus::kFalse);
 }
 
 // A job whose processes write no traces is not wrong: it may not have come to its first collective yet.
@@ -136,15 +152,9 @@ api::Condition TracingConditionOf(const api::NodePlanSpec& spec, const std::vect
         std::any_of(traces.begin(), traces.end(), [&](const RunState& state) { return state.run == name; });
     if (!is_seen && silent.empty()) silent = name;
   }
-  if (traced == 0) return {.status = ConditionStatus::kTrue, .reason = "NothingPlanned", .message = "no job is traced"};
-  if (silent.empty()) {
-    return {.status = ConditionStatus::kTrue, .reason = "Collecting", .message = "all traced jobs write traces"};
-  }
-  return {.status = ConditionStatus::kFalse,
-          .reason = "NoTraces",
-          .message = fmt::format("no process of {} writes traces yet: its pods need the trace volume and NCCL 2.23 or "
-                                 "later, and a first collective",
-                                 silent)};
+  if (traced == 0) return ConditionOf(kNoTracedJob, ConditionStatus::kTrue);
+  if (silent.empty()) return ConditionOf(kCollecting, ConditionStatus::kTrue);
+  return ConditionOf(kNoTraces, ConditionStatus::kFalse, fmt::format("no process of {} writes traces yet", silent));
 }
 
 }  // namespace
@@ -175,6 +185,10 @@ api::NodePlanStatus BuildStatus(const api::NodePlan& plan, const NodeState& stat
   set(kImagesWarmCondition, ImagesCondition(plan.spec));
   set(kTracingCondition, TracingConditionOf(plan.spec, state.traces));
   return status;
+}
+
+std::vector<api::Advice> NodePlanMessages() {
+  return {kNotServed, kNotRegistered, kRegistered, kNoImages, kNotSupported, kNoTracedJob, kCollecting, kNoTraces};
 }
 
 bool IsSameReport(const api::NodePlanStatus& a, const api::NodePlanStatus& b) {

@@ -7,6 +7,7 @@
 #include "agent/csi/pod_reports.h"
 #include "agent/facts/node_facts.h"
 #include "agent/trace/collector.h"
+#include "lib/api/advice.h"
 #include "lib/api/node_plan.h"
 #include "lib/base/clock.h"
 
@@ -33,6 +34,9 @@ struct NodeState {
 // agent cannot do yet is said so, never left open. Conditions of the plan's present status keep their times while they
 // stay the same. The heartbeat is `now`.
 api::NodePlanStatus BuildStatus(const api::NodePlan& plan, const NodeState& state, WallTime now);
+
+// What its conditions say, for docs/messages.md.
+std::vector<api::Advice> NodePlanMessages();
 
 // True when the two differ in nothing but the heartbeat: then a write would tell nobody anything.
 bool IsSameReport(const api::NodePlanStatus& a, const api::NodePlanStatus& b);

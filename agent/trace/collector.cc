@@ -33,6 +33,16 @@ void ShowGauges(const std::map<LabelValues, double>& values, MetricFamily<Gauge>
   }
 }
 
+// Forgets the series of runs that have no process here any more; the run is their first label.
+void ForgetRuns(const std::map<LabelValues, double>& open, MetricFamily<Counter>& family,
+                std::set<LabelValues>& counted) {
+  for (auto labels = counted.begin(); labels != counted.end();) {
+    const bool is_here = open.count({labels->front()}) != 0;
+    if (!is_here) family.Remove(*labels);
+    labels = is_here ? std::next(labels) : counted.erase(labels);
+  }
+}
+
 // Functions of NCCL; anything else a ring may hold is one label.
 std::string FunctionLabel(const std::string& func) {
   static const std::set<std::string> kKnown = {"AllGather", "AllReduce", "AlltoAll", "Broadcast", "Gather",
@@ -233,11 +243,21 @@ void Collector::CountMetrics(const Look& look, const std::vector<TraceTrigger>& 
   ShowGauges(open, open_gauge_, shown_open_);
   for (const auto& [run, ended] : look.ended) {
     for (const EndedOperation& operation : ended) {
-      operations_.With({run, FunctionLabel(operation.func)}).Add();
-      seconds_.With({run, FunctionLabel(operation.func)}).Add(ToSeconds(operation.duration));
+      const LabelValues labels = {run, FunctionLabel(operation.func)};
+      operations_.With(labels).Add();
+      seconds_.With(labels).Add(ToSeconds(operation.duration));
+      counted_operations_.insert(labels);
     }
   }
-  for (const TraceTrigger& trigger : raised) triggers_.With({trigger.run, TraceTriggerName(trigger.kind)}).Add();
+  for (const TraceTrigger& trigger : raised) {
+    const LabelValues labels = {trigger.run, TraceTriggerName(trigger.kind)};
+    triggers_.With(labels).Add();
+    counted_triggers_.insert(labels);
+  }
+  std::set<LabelValues> same = counted_operations_;
+  ForgetRuns(open, operations_, counted_operations_);
+  ForgetRuns(open, seconds_, same);
+  ForgetRuns(open, triggers_, counted_triggers_);
   lost_.With({}).Add(static_cast<double>(look.lost));
 }
 

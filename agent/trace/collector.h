@@ -104,6 +104,8 @@ class Collector {
   ring::Tables tables_;  // of the ring at hand: kept, since fresh memory for each look costs more than the look
   TimePoint next_scan_{};
   std::set<LabelValues> shown_, shown_open_;  // series of the gauges, which go with their runs
+  // Series of the counters, which go with their runs as well, or the families would be full after some hundred runs.
+  std::set<LabelValues> counted_operations_, counted_triggers_;
 
   MetricFamily<Gauge>& rings_gauge_;
   MetricFamily<Gauge>& open_gauge_;

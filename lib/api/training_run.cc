@@ -11,4 +11,6 @@ std::string_view StageNameText(StageName name) { return EnumText(name); }
 
 std::string_view RunPhaseText(RunPhase phase) { return EnumText(phase); }
 
+std::string_view StartKindText(StartKind kind) { return EnumText(kind); }
+
 }  // namespace paceline::api

@@ -110,10 +110,22 @@ struct Fallback {
   std::optional<WallTime> at;
 };
 
+// A hot restart comes back to nodes that the start before ran on, and finds images and caches there.
+enum class StartKind { kFull, kHotRestart };
+
+// What the time before the first step cost: workers hold their nodes and GPUs from the moment they are scheduled.
+struct StartupCost {
+  StartKind kind = StartKind::kFull;
+  double worker_seconds = 0;          // over all workers: scheduled to first step, or to now or the end without one
+  std::optional<int64_t> gpus;        // of all workers; absent while one of them has not told
+  std::optional<double> gpu_seconds;  // worker_seconds, each times its GPUs; absent as gpus
+};
+
 struct TrainingRunStatus {
   std::optional<RunPhase> phase;
   std::vector<std::string> nodes;
   std::vector<Stage> stages;
+  std::optional<StartupCost> startup;
   std::vector<WorkerTimes> workers;
   int64_t workers_omitted = 0;  // workers beyond kMaxWorkerTimes
   std::optional<RunBytes> bytes;
@@ -140,5 +152,6 @@ struct TrainingRun {
 // "ContainerStart", as in JSON and in metrics labels.
 std::string_view StageNameText(StageName name);
 std::string_view RunPhaseText(RunPhase phase);
+std::string_view StartKindText(StartKind kind);
 
 }  // namespace paceline::api

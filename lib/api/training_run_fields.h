@@ -48,6 +48,12 @@ struct EnumTable<SnapshotOutcome> {
       {SnapshotOutcome::kFellBack, "FellBack"}};
 };
 
+template <>
+struct EnumTable<StartKind> {
+  static constexpr std::pair<StartKind, std::string_view> kEntries[] = {{StartKind::kFull, "Full"},
+                                                                        {StartKind::kHotRestart, "HotRestart"}};
+};
+
 template <typename V>
 void Fields(V& v, const JobReference*) {
   using T = JobReference;
@@ -142,6 +148,21 @@ void Fields(V& v, const Fallback*) {
 }
 
 template <typename V>
+void Fields(V& v, const StartupCost*) {
+  using T = StartupCost;
+  v.Field("kind", &T::kind,
+          {.doc = "Full, or HotRestart: a later start of the job on nodes that the start before ran on.",
+           .required = true});
+  v.Field("workerSeconds", &T::worker_seconds,
+          {.doc = "Over all workers, the time from getting a node to the first step; while there is none, to now or to "
+                  "the end.",
+           .minimum = 0});
+  v.Field("gpus", &T::gpus, {.doc = "GPUs of all workers; absent while one of them has not told.", .minimum = 0});
+  v.Field("gpuSeconds", &T::gpu_seconds,
+          {.doc = "GPU time held before the first step: workerSeconds, each times its GPUs.", .minimum = 0});
+}
+
+template <typename V>
 void Fields(V& v, const TrainingRunStatus*) {
   using T = TrainingRunStatus;
   v.Field("phase", &T::phase, {.doc = "How far the run is."});
@@ -154,6 +175,7 @@ void Fields(V& v, const TrainingRunStatus*) {
            .max_items = 8,
            .list = ListType::kMap,
            .list_key = "name"});
+  v.Field("startup", &T::startup, {.doc = "What the startup cost."});
   v.Field("workers", &T::workers,
           {.doc = "The startup worker by worker, for the first 256 ranks. The stages above cover all workers.",
            .max_items = static_cast<int64_t>(kMaxWorkerTimes)});

@@ -11,6 +11,7 @@
 #include "lib/api/codec.h"
 #include "lib/api/training_run.h"
 #include "lib/kube/apply.h"
+#include "operator/messages.h"
 #include "operator/names.h"
 #include "operator/resources.h"
 #include "operator/training_run/run_status.h"
@@ -40,14 +41,19 @@ std::string PodOf(const IncidentEnvironment& env, const kube::ObjectKey& run, co
 
 std::string Join(const std::vector<std::string>& parts) { return fmt::format("{}", fmt::join(parts, ", ")); }
 
+const api::Advice& AdviceOf(const api::Incident& incident) {
+  return incident.spec.trigger.kind == api::TriggerKind::kSlowdown ? kTrainingSlow : kTrainingStalled;
+}
+
 // What a person reads in `kubectl describe`: what, who, and where to look on.
 std::string EventText(const api::Incident& incident) {
   const api::Verdict& verdict = *incident.status.verdict;
   std::string who;
   if (!verdict.pods.empty()) who += "; pod " + Join(verdict.pods);
   if (!verdict.nodes.empty()) who += "; node " + Join(verdict.nodes);
-  return fmt::format("{}{} (confidence {:.0f} %). See: kubectl describe incident {}", verdict.cause, who,
-                     verdict.confidence * 100, incident.metadata.name);
+  return api::Say(AdviceOf(incident),
+                  fmt::format("{}{} (confidence {:.0f} %). See: kubectl describe incident {}", verdict.cause, who,
+                              verdict.confidence * 100, incident.metadata.name));
 }
 
 }  // namespace
@@ -210,11 +216,10 @@ class IncidentReconciler::Pass {
     const std::string category = api::ToJson(incident)["status"]["verdict"].value("category", "");
     owner_.incidents_.With({category}).Add();
     const api::JobReference& job = run_->spec.job;
-    const char* reason = incident.spec.trigger.kind == api::TriggerKind::kSlowdown ? "TrainingSlow" : "TrainingStalled";
     env_.recorder.Record({{job.api_version, job.kind, key_.ns, job.name, job.uid, ""},
                           std::nullopt,
                           kube::EventType::kWarning,
-                          reason,
+                          std::string(AdviceOf(incident).reason),
                           "Diagnose",
                           EventText(incident)});
     env_.log.Warn("incident", {{"incident", incident.metadata.name},

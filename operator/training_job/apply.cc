@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/kube/apply.h"
+#include "operator/messages.h"
 #include "operator/names.h"
 #include "operator/resources.h"
 
@@ -32,13 +33,13 @@ Result<Refusal> CreateOwned(const api::TrainingJob& job, const kube::Resource& r
     case StatusCode::kAlreadyExists: break;
     case StatusCode::kInvalidArgument:
       return Refusal{resource.kind + "Rejected",
-                     fmt::format("the API server does not accept the {} that this job needs; "
-                                 "correct spec.template: {}",
-                                 resource.kind, made.status().message())};
+                     api::Say(RefusalAdvice(resource.kind + "Rejected"),
+                              fmt::format("the API server does not accept the {} that this job needs: {}",
+                                          resource.kind, made.status().message()))};
     case StatusCode::kPermissionDenied:
       return Refusal{"NotAllowed",
-                     fmt::format("the {} may not be made; check quotas, policies and the operator's role: {}",
-                                 resource.kind, made.status().message())};
+                     api::Say(RefusalAdvice("NotAllowed"),
+                              fmt::format("the {} may not be made: {}", resource.kind, made.status().message()))};
     default: return made.status();
   }
   Result<Json> existing = client.Get(resource, key, deadline);
@@ -47,10 +48,9 @@ Result<Refusal> CreateOwned(const api::TrainingJob& job, const kube::Resource& r
     if (!kube::IsBeingDeleted(*existing)) return Refusal{};
     return UnavailableError(fmt::format("{} {} is being deleted", resource.Display(), key.ToString()));
   }
-  return Refusal{
-      "NameConflict",
-      fmt::format("{} \"{}\" exists and does not belong to this TrainingJob: remove it or give the job another name",
-                  resource.kind, key.name)};
+  return Refusal{"NameConflict", api::Say(RefusalAdvice("NameConflict"),
+                                          fmt::format("{} \"{}\" exists and does not belong to this TrainingJob",
+                                                      resource.kind, key.name))};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/api/codec.h"
+#include "operator/messages.h"
 #include "operator/names.h"
 
 namespace paceline::operator_ {
@@ -91,7 +92,7 @@ class Planner {
     std::string message;
     if (const auto errors = api::Validate(job_); !errors.empty()) {
       reason = "InvalidSpec";
-      message = api::JoinErrors(errors);
+      message = api::Say(RefusalAdvice(reason), api::JoinErrors(errors));
     } else if (!seen_.refusal_reason.empty()) {
       reason = seen_.refusal_reason;
       message = seen_.refusal_message;
@@ -119,7 +120,7 @@ class Planner {
     Set(api::kRunningCondition, false, "Suspended", "");
     Set(api::kRestartingCondition, false, "Suspended", "");
     if (Set(api::kSuspendedCondition, true, is_quiet ? "Suspended" : "EndingWorkers", "") && is_quiet) {
-      Tell("Suspended", "Suspend", "the job is suspended; its workers are gone");
+      Tell("Suspended", "Suspend", api::Say(kSuspended, "the job is suspended; its workers are gone"));
     }
   }
 
@@ -140,8 +141,9 @@ class Planner {
       return;
     }
     // We delete a Job ourselves when one of its pods is lost: then the reason is known already.
-    Explanation why{"JobDeleted",
-                    fmt::format("Job {} was deleted", JobName(job_.metadata.name, plan_.status.run_generation))};
+    Explanation why{"JobDeleted", api::Say(FailureAdvice("JobDeleted"),
+                                           fmt::format("Job {} was deleted",
+                                                       JobName(job_.metadata.name, plan_.status.run_generation)))};
     const Condition* restarting = api::FindCondition(job_.status.conditions, api::kRestartingCondition);
     if (restarting != nullptr && restarting->status == ConditionStatus::kTrue)
       why = {restarting->reason, restarting->message};
@@ -170,8 +172,9 @@ class Planner {
       return;
     }
     if (const auto lost_at = LostWorkerTime()) {
-      FailOrRestart({"WorkerLost", "a worker's node does not answer: its pod should have been gone by now"}, *lost_at,
-                    current_);
+      FailOrRestart({"WorkerLost", api::Say(FailureAdvice("WorkerLost"),
+                                            "a worker's node does not answer: its pod should have been gone by now")},
+                    *lost_at, current_);
       return;
     }
     DropOlderJobs();
@@ -192,7 +195,9 @@ class Planner {
 
   Explanation WhyFailed() const {
     if (seen_.failure) return *seen_.failure;
-    return {"WorkerFailed", current_->failure_message.empty() ? "a worker failed" : current_->failure_message};
+    return {"WorkerFailed",
+            api::Say(FailureAdvice("WorkerFailed"),
+                     current_->failure_message.empty() ? "a worker failed" : current_->failure_message)};
   }
 
   bool IsLost(const ObservedWorker& worker) const {
@@ -234,7 +239,8 @@ class Planner {
     plan_.status.phase = JobPhase::kRestarting;
     if (Set(api::kRestartingCondition, true, why.reason, why.message)) {
       Warn("Restarting", "Restart",
-           fmt::format("restart {} of {}: {}", plan_.status.restarts + 1, policy.max_restarts, why.message));
+           api::Say(kRestarting,
+                    fmt::format("restart {} of {}: {}", plan_.status.restarts + 1, policy.max_restarts, why.message)));
     }
     if (ended != nullptr && !ended->is_failed) {
       // A Job with a lost pod never ends by itself; its other workers wait in vain.
@@ -254,7 +260,7 @@ class Planner {
     plan_.status.completion_time = failed_at;
     Set(api::kRestartingCondition, false, "Failed", "");
     Set(api::kFailedCondition, true, why.reason, why.message);
-    Warn("Failed", "Fail", why.message);
+    Warn("Failed", "Fail", api::Say(kFailed, why.message));
     EndLeftJobs();
     PlanTtl();
   }

@@ -4,6 +4,7 @@
 
 #include "lib/api/codec.h"
 #include "lib/kube/apply.h"
+#include "operator/messages.h"
 #include "operator/names.h"
 #include "operator/resources.h"
 #include "operator/training_job/apply.h"
@@ -134,6 +135,7 @@ class JobPass {
 Result<kube::Action> ReportUnreadable(const TrainingJobEnvironment& env, const Json& body, const Status& why,
                                       Deadline deadline) {
   const kube::ObjectReference reference = kube::ReferenceTo(body);
+  const std::string message = api::Say(RefusalAdvice("InvalidSpec"), why.message());
   Json conditions;
   if (const auto status = body.find("status"); status != body.end() && status->is_object()) {
     conditions = status->value("conditions", Json());
@@ -142,7 +144,7 @@ Result<kube::Action> ReportUnreadable(const TrainingJobEnvironment& env, const J
   const int64_t generation = body["metadata"].value("generation", int64_t{0});
   const bool changed = kube::SetCondition(conditions,
                                           {std::string(api::kConfigurationValidCondition),
-                                           kube::ConditionStatus::kFalse, "InvalidSpec", why.message(), generation},
+                                           kube::ConditionStatus::kFalse, "InvalidSpec", message, generation},
                                           env.clock.WallNow());
   if (!changed) return kube::Action::Done();
   const Json patch = {
@@ -151,7 +153,7 @@ Result<kube::Action> ReportUnreadable(const TrainingJobEnvironment& env, const J
       env.client.Patch(kTrainingJobs, {reference.ns, reference.name}, kube::PatchType::kMerge, patch,
                        {.subresource = "status", .field_manager = std::string(kTrainingJobManager)}, deadline);
   if (!written.ok()) return written.status();
-  env.events.Record({reference, std::nullopt, kube::EventType::kWarning, "InvalidSpec", "Validate", why.message()});
+  env.events.Record({reference, std::nullopt, kube::EventType::kWarning, "InvalidSpec", "Validate", message});
   return kube::Action::Done();
 }
 

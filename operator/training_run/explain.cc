@@ -5,36 +5,20 @@
 #include <algorithm>
 #include <array>
 
+#include "operator/messages.h"
+
 namespace paceline::operator_ {
 namespace {
 
 // Waiting reasons that are part of every start.
 constexpr std::array<std::string_view, 2> kOrdinaryWaits = {"ContainerCreating", "PodInitializing"};
 
-std::string_view Advice(std::string_view reason) {
-  struct Row {
-    std::string_view reason, advice;
-  };
-  constexpr Row kRows[] = {
-      {"ErrImagePull", "check the image's name and the pull secret"},
-      {"ImagePullBackOff", "check the image's name and the pull secret"},
-      {"InvalidImageName", "correct the image's name"},
-      {"CreateContainerConfigError", "check the ConfigMaps and Secrets that the container names"},
-      {"CrashLoopBackOff", "see the container's log"},
-      {"OOMKilled", "raise the container's memory limit or use less"},
-      {"Unschedulable", "free or add nodes that fit, or ask for less"},
-      {"SchedulingGated", "a queue or controller has to admit the pod"},
-  };
-  for (const Row& row : kRows) {
-    if (row.reason == reason) return row.advice;
-  }
-  return {};
+Explanation Held(std::string_view reason, const std::string& what) {
+  return {std::string(reason), api::Say(PodHeldAdvice(reason), what)};
 }
 
-Explanation Explain(std::string_view reason, std::string what) {
-  const std::string_view advice = Advice(reason);
-  if (!advice.empty()) what += fmt::format(" ({})", advice);
-  return {std::string(reason), std::move(what)};
+Explanation Failed(std::string_view reason, const std::string& what) {
+  return {std::string(reason), api::Say(FailureAdvice(reason), what)};
 }
 
 std::optional<Explanation> ContainerWait(std::string_view pod, const std::vector<kube::ContainerStatus>& statuses) {
@@ -43,8 +27,8 @@ std::optional<Explanation> ContainerWait(std::string_view pod, const std::vector
     const std::string_view reason = status.state.waiting->reason;
     if (reason.empty() || std::find(kOrdinaryWaits.begin(), kOrdinaryWaits.end(), reason) != kOrdinaryWaits.end())
       continue;
-    return Explain(reason, fmt::format("pod {}, container {}: {}: {}", pod, status.name.view(), reason,
-                                       status.state.waiting->message.view()));
+    return Held(reason, fmt::format("pod {}, container {}: {}: {}", pod, status.name.view(), reason,
+                                    status.state.waiting->message.view()));
   }
   return std::nullopt;
 }
@@ -59,8 +43,8 @@ std::optional<Explanation> LatestWarning(const kube::PodView& pod, const std::ve
     if (latest == nullptr || event->When() > latest->When()) latest = event.get();
   }
   if (latest == nullptr) return std::nullopt;
-  return Explain(latest->reason,
-                 fmt::format("pod {}: {}: {}", pod.meta.name.view(), latest->reason.view(), latest->message.view()));
+  return Held(latest->reason,
+              fmt::format("pod {}: {}: {}", pod.meta.name.view(), latest->reason.view(), latest->message.view()));
 }
 
 std::optional<Explanation> ContainerFailure(std::string_view pod, const kube::ContainerStatus& status) {
@@ -76,7 +60,7 @@ std::optional<Explanation> ContainerFailure(std::string_view pod, const kube::Co
   if (reason == "OOMKilled") how = "was killed for using more memory than its limit";
   std::string text = fmt::format("pod {}, container {} {}", pod, status.name.view(), how);
   if (!ended->message.empty()) text += fmt::format(": {}", ended->message.view());
-  return Explain(reason, std::move(text));
+  return Failed(reason, text);
 }
 
 }  // namespace
@@ -87,7 +71,7 @@ std::optional<Explanation> WhyNotStarted(const kube::PodView& pod, const std::ve
   const kube::Condition* scheduled = kube::FindCondition(pod.status.conditions, "PodScheduled");
   if (pod.spec.node_name.empty()) {
     if (scheduled == nullptr || scheduled->status == "True" || scheduled->reason.empty()) return std::nullopt;
-    return Explain(scheduled->reason, fmt::format("pod {}: {}", name, scheduled->message.view()));
+    return Held(scheduled->reason, fmt::format("pod {}: {}", name, scheduled->message.view()));
   }
   if (auto wait = ContainerWait(name, pod.status.init_containers)) return wait;
   if (auto wait = ContainerWait(name, pod.status.containers)) return wait;
@@ -107,15 +91,15 @@ std::optional<Explanation> WhyFailed(const kube::PodView& pod) {
   if (pod.status.phase != "Failed") return failure;
   const kube::Condition* disrupted = kube::FindCondition(pod.status.conditions, "DisruptionTarget");
   if (disrupted != nullptr && disrupted->status == "True") {
-    return Explain(disrupted->reason, fmt::format("pod {} was removed from node {}: {}", name,
-                                                  pod.spec.node_name.view(), disrupted->message.view()));
+    return Failed(disrupted->reason, fmt::format("pod {} was removed from node {}: {}", name, pod.spec.node_name.view(),
+                                                 disrupted->message.view()));
   }
   if (!pod.status.reason.empty()) {
-    return Explain(pod.status.reason,
-                   fmt::format("pod {}: {}: {}", name, pod.status.reason.view(), pod.status.message.view()));
+    return Failed(pod.status.reason,
+                  fmt::format("pod {}: {}: {}", name, pod.status.reason.view(), pod.status.message.view()));
   }
   if (failure) return failure;
-  return Explain("PodFailed", fmt::format("pod {} failed", name));
+  return Failed("PodFailed", fmt::format("pod {} failed", name));
 }
 
 }  // namespace paceline::operator_

@@ -11,6 +11,7 @@
 #include "lib/kube/apply.h"
 #include "operator/jobs/job_facts.h"
 #include "operator/kube_text.h"
+#include "operator/messages.h"
 #include "operator/resources.h"
 #include "operator/run_identity.h"
 #include "operator/training_run/run_status.h"
@@ -40,10 +41,11 @@ Json OwnStatus(const TrainingRun& run) {
 // One pass over one job.
 class RunPass {
  public:
-  RunPass(const TrainingRunEnvironment& env, const TrainingRunOptions& options, JobKey key, JobObject view, Json job,
-          Deadline deadline)
+  RunPass(const TrainingRunEnvironment& env, const TrainingRunOptions& options, RunMetrics& metrics, JobKey key,
+          JobObject view, Json job, Deadline deadline)
       : env_(env),
         options_(options),
+        metrics_(metrics),
         key_(std::move(key)),
         view_(std::move(view)),
         job_(std::move(job)),
@@ -64,6 +66,7 @@ class RunPass {
       const bool is_latest = (next == starts->end() || next->first.gang != start_key.gang) && !is_suspended_;
       ASSIGN_OR_RETURN(previous, HandleStart(start_key, start, is_latest, previous));
     }
+    ShowRuns();
     RETURN_IF_ERROR(TrimHistory());
     return look_again_ ? kube::Action::RequeueAfter(*look_again_) : kube::Action::Done();
   }
@@ -147,6 +150,7 @@ class RunPass {
     const bool is_same_gang = previous != nullptr && previous->spec.gang == start_key.gang;
     input.start = StartMoment(job_, view_->meta, env_.observed.JobCreated(view_->meta.uid), start, child,
                               is_same_gang ? &previous->status : nullptr);
+    if (is_same_gang) input.nodes_before = previous->status.nodes;
     if (run.status.queued_at) input.start = PreferEarlierReport(input.start, run.status.queued_at);
     for (const StartPod& pod : start.pods) input.workers.push_back(ReadWorker(pod));
     input.end = end.end;
@@ -228,7 +232,11 @@ class RunPass {
       look_again_ = kPhaseCheckPeriod;
       if (status.phase == api::RunPhase::kRunning) look_again_.reset();
     }
-    if (IsSameForReaders(run.status, status)) return Status();
+    if (IsSameForReaders(run.status, status)) {
+      run.status = std::move(status);  // for the metrics, which show how long it waits
+      return Status();
+    }
+    const api::TrainingRunStatus before = run.status;
     const bool has_new_errors = IsInvalid(status) && !IsInvalid(run.status);
     const bool has_lost_mount = HasLostMount(status) && !HasLostMount(run.status);
     const bool has_failed = status.phase == api::RunPhase::kFailed && run.status.phase != api::RunPhase::kFailed;
@@ -239,18 +247,28 @@ class RunPass {
         kube::Apply(env_.client, kTrainingRuns, object, std::string(kTrainingRunManager), deadline_, "status");
     if (written.status().code() == StatusCode::kNotFound) return Status();  // deleted with its job
     if (!written.ok()) return written.status();
+    metrics_.Count(run, before);
     if (has_new_errors) {
-      Warn("InvalidAnnotation", "Validate",
-           api::JoinErrors(settings_errors_) + ". The job runs without what these ask for.");
+      Warn(std::string(kInvalidAnnotation.reason), "Validate",
+           api::Say(kInvalidAnnotation, api::JoinErrors(settings_errors_)));
     }
     if (has_lost_mount) {
-      Warn("CheckpointMountLost", "Mount",
+      Warn(std::string(kCheckpointMountLost.reason), "Mount",
            api::FindCondition(run.status.conditions, kCheckpointsMountedCondition)->message);
     }
     const api::Condition* failed = api::FindCondition(run.status.conditions, api::kFailedCondition);
     if (has_failed && failed != nullptr && key_.kind->group != api::kGroup)
       Warn(failed->reason, "Run", failed->message);
     return Status();
+  }
+
+  void ShowRuns() const {
+    std::set<std::string> names;
+    for (const auto& [start_key, run] : runs_) {
+      metrics_.Show(run);
+      names.insert(run.metadata.name);
+    }
+    metrics_.Keep(view_->meta.uid.str(), names);
   }
 
   static bool HasLostMount(const api::TrainingRunStatus& status) {
@@ -290,6 +308,7 @@ class RunPass {
 
   const TrainingRunEnvironment& env_;
   const TrainingRunOptions& options_;
+  RunMetrics& metrics_;
   const JobKey key_;
   const JobObject view_;
   const Json job_;
@@ -328,11 +347,12 @@ Result<kube::Action> TrainingRunReconciler::Reconcile(const kube::ObjectKey& key
   const JobObject view = env_.catalog.Find(*job_key);
   if (view == nullptr || !env_.catalog.IsTop(view->meta)) {
     pacer_.Forget(key);
+    metrics_.ForgetJob(job_key->kind->kind, {job_key->ns, job_key->name});
     return kube::Action::Done();  // its runs go with it, by their owner reference
   }
   if (const Duration wait = pacer_.WaitBefore(key); wait > Duration::zero()) return kube::Action::RequeueAfter(wait);
   ASSIGN_OR_RETURN(Json job, env_.catalog.Body(*job_key->kind, *view));
-  return RunPass(env_, options_, *job_key, view, std::move(job), deadline).Run();
+  return RunPass(env_, options_, metrics_, *job_key, view, std::move(job), deadline).Run();
 }
 
 }  // namespace paceline::operator_

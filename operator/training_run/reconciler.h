@@ -15,6 +15,7 @@
 #include "operator/node_plan/node_reports.h"
 #include "operator/pacer.h"
 #include "operator/training_run/observed_times.h"
+#include "operator/training_run/run_metrics.h"
 
 namespace paceline::operator_ {
 
@@ -36,6 +37,7 @@ struct TrainingRunEnvironment {
   kube::Client& client;
   kube::EventRecorder& recorder;
   const Clock& clock;
+  MetricsRegistry& metrics;
 };
 
 struct TrainingRunOptions {
@@ -48,7 +50,10 @@ struct TrainingRunOptions {
 class TrainingRunReconciler final : public kube::Reconciler {
  public:
   TrainingRunReconciler(const TrainingRunEnvironment& environment, const TrainingRunOptions& options)
-      : env_(environment), options_(options), pacer_(env_.clock, options_.min_interval) {}
+      : env_(environment),
+        options_(options),
+        pacer_(env_.clock, options_.min_interval),
+        metrics_(env_.metrics, env_.clock) {}
 
   Result<kube::Action> Reconcile(const kube::ObjectKey& key, Deadline deadline, std::stop_token stop) override;
 
@@ -56,6 +61,7 @@ class TrainingRunReconciler final : public kube::Reconciler {
   const TrainingRunEnvironment env_;
   const TrainingRunOptions options_;
   Pacer pacer_;
+  RunMetrics metrics_;
 };
 
 // True when the annotations ask for Paceline, or try to: a bad value has to be told about.

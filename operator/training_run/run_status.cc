@@ -7,8 +7,10 @@
 #include <set>
 
 #include "lib/api/codec.h"
+#include "operator/messages.h"
 #include "operator/training_run/explain.h"
 #include "operator/training_run/stage_summary.h"
+#include "operator/training_run/startup_cost.h"
 
 namespace paceline::operator_ {
 namespace {
@@ -225,16 +227,18 @@ api::Condition FirstStepSeen(const std::vector<Worker>& workers, RunPhase phase,
   for (const Worker& worker : workers) {
     if (worker.input == nullptr || worker.HasFirstStep() || worker.input->marker_absence.empty()) continue;
     condition.reason = "NotVisible";
-    condition.message = fmt::format("first step not seen: pod {}: {}", worker.times.pod, worker.input->marker_absence);
+    condition.message = api::Say(kFirstStepNotVisible, fmt::format("first step not seen: pod {}: {}", worker.times.pod,
+                                                                   worker.input->marker_absence));
     return condition;
   }
   if (condition.status == ConditionStatus::kUnknown) {
     condition.reason = "Waiting";
     return condition;
   }
-  condition.reason = tally.first_steps > 0 ? "SomeWorkers" : "NoMarker";
-  condition.message = fmt::format("first step not seen: {} of {} workers wrote first_step to /run/paceline/stage",
-                                  tally.first_steps, total);
+  const api::Advice& advice = tally.first_steps > 0 ? kSomeMarkers : kNoMarker;
+  condition.reason = advice.reason;
+  condition.message =
+      api::Say(advice, fmt::format("first step not seen: {} of {} workers told theirs", tally.first_steps, total));
   return condition;
 }
 
@@ -255,8 +259,8 @@ api::Condition StageTimesKnown(const std::vector<Worker>& workers) {
   }
   if (count > 0) {
     condition.status = ConditionStatus::kFalse;
-    condition.reason = "NotReported";
-    condition.message = AndMore(first, count);
+    condition.reason = kNotReported.reason;
+    condition.message = api::Say(kNotReported, AndMore(first, count));
   }
   return condition;
 }
@@ -267,6 +271,7 @@ std::optional<api::Condition> CheckpointsMounted(const std::vector<Worker>& work
   condition.type = kCheckpointsMountedCondition;
   condition.status = ConditionStatus::kTrue;
   condition.reason = "Mounted";
+  const api::Advice* advice = nullptr;
   bool has_mounts = false;
   int64_t count = 0;
   for (const Worker& worker : workers) {
@@ -277,13 +282,14 @@ std::optional<api::Condition> CheckpointsMounted(const std::vector<Worker>& work
       const bool is_well = mount.restarts == 0 && (mount.state == "Mounted" || mount.state == "Unknown");
       if (is_well || count++ > 0) continue;
       condition.status = ConditionStatus::kFalse;
-      condition.reason = mount.state == "Mounted" ? "MountRestarted" : "MountLost";
+      advice = mount.state == "Mounted" ? &kMountRestarted : &kMountLost;
+      condition.reason = advice->reason;
       condition.message = fmt::format("pod {} on node {}: volume {}: {}", worker.times.pod, worker.times.node,
                                       mount.volume, mount.message);
     }
   }
   if (!has_mounts) return std::nullopt;
-  condition.message = AndMore(condition.message, count);
+  if (advice != nullptr) condition.message = api::Say(*advice, AndMore(condition.message, count));
   return condition;
 }
 
@@ -325,8 +331,8 @@ Explanation FailureOf(const std::vector<Worker>& workers, const RunInput& input)
     }
   }
   if (best) return *best;
-  return {input.end_reason.empty() ? "JobFailed" : input.end_reason,
-          input.end_message.empty() ? "the job failed" : input.end_message};
+  const std::string reason = input.end_reason.empty() ? "JobFailed" : input.end_reason;
+  return {reason, api::Say(FailureAdvice(reason), input.end_message.empty() ? "the job failed" : input.end_message)};
 }
 
 void AddEnd(const std::vector<Worker>& workers, const RunInput& input, RunPhase phase, api::TrainingRunStatus& status) {
@@ -371,7 +377,25 @@ void AddTimes(const std::vector<Worker>& workers, const RunInput& input, const T
   status.wall_seconds = ToSeconds(std::max(until - *status.queued_at, Duration::zero()));
 }
 
+void AddStartupCost(const std::vector<Worker>& workers, const RunInput& input, api::TrainingRunStatus& status) {
+  const bool has_all_pods =
+      std::all_of(workers.begin(), workers.end(), [](const Worker& w) { return w.input != nullptr; });
+  // Pods that are gone no longer tell what they held; by then it was over.
+  if (workers.empty() || (!has_all_pods && input.before.startup)) return;
+  std::vector<WorkerHolding> holdings;
+  for (const Worker& worker : workers) {
+    holdings.push_back({&worker.times.spans, worker.input == nullptr ? std::nullopt : GpusOf(*worker.input->pod)});
+  }
+  const bool goes_on = status.phase == RunPhase::kPending || status.phase == RunPhase::kStarting;
+  status.startup = ComputeStartupCost(holdings, KindOfStart(status.nodes, input.nodes_before),
+                                      goes_on ? std::optional(input.now) : std::nullopt);
+}
+
 }  // namespace
+
+bool HasStepped(const api::TrainingRunStatus& status) {
+  return api::IsConditionTrue(status.conditions, kFirstStepCondition);
+}
 
 bool IsOver(const api::TrainingRunStatus& status) {
   return status.phase == RunPhase::kSucceeded || status.phase == RunPhase::kFailed ||
@@ -394,6 +418,7 @@ api::TrainingRunStatus ComputeRunStatus(const RunInput& input) {
   AddWorkerTimes(workers, input.before, status);
   AddTimes(workers, input, tally, status);
   AddBytes(workers, input.before, status);
+  AddStartupCost(workers, input, status);
 
   const auto set = [&](api::Condition condition) {
     condition.observed_generation = input.generation;
@@ -403,7 +428,7 @@ api::TrainingRunStatus ComputeRunStatus(const RunInput& input) {
   if (!input.settings_errors.empty()) {
     valid.status = ConditionStatus::kFalse;
     valid.reason = "InvalidSettings";
-    valid.message = api::JoinErrors(input.settings_errors);
+    valid.message = api::Say(kInvalidAnnotation, api::JoinErrors(input.settings_errors));
   }
   set(std::move(valid));
   set(Progressing(workers, *status.phase));
@@ -419,8 +444,12 @@ bool IsSameForReaders(const api::TrainingRunStatus& before, const api::TrainingR
   api::TrainingRun a, b;
   a.status = before;
   b.status = after;
-  // While the run waits this grows with every look.
+  // While the run waits these grow with every look.
   if (!IsOver(after)) a.status.wall_seconds = b.status.wall_seconds;
+  if (!IsOver(after) && a.status.startup && b.status.startup) {
+    a.status.startup->worker_seconds = b.status.startup->worker_seconds;
+    a.status.startup->gpu_seconds = b.status.startup->gpu_seconds;
+  }
   return api::ToJson(a) == api::ToJson(b);
 }
 

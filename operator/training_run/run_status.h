@@ -23,10 +23,11 @@ enum class JobEnd {
 
 struct RunInput {
   api::TrainingRunSpec spec;
-  api::TrainingRunStatus before;     // as written last; empty for a new run
-  int64_t generation = 0;            // metadata.generation of the run
-  Moment start;                      // the job's creation, resumption, or the restart
-  std::vector<WorkerInput> workers;  // pods that are there, in any order
+  api::TrainingRunStatus before;          // as written last; empty for a new run
+  int64_t generation = 0;                 // metadata.generation of the run
+  Moment start;                           // the job's creation, resumption, or the restart
+  std::vector<std::string> nodes_before;  // sorted, of the start before this one; empty when there is none
+  std::vector<WorkerInput> workers;       // pods that are there, in any order
   JobEnd end = JobEnd::kOpen;
   std::string end_reason;   // with kFailed
   std::string end_message;  // with kFailed
@@ -42,6 +43,9 @@ api::TrainingRunStatus ComputeRunStatus(const RunInput& input);
 
 // True for Succeeded, Failed and Unknown: nothing will change any more.
 bool IsOver(const api::TrainingRunStatus& status);
+
+// True when all workers have taken their first step.
+bool HasStepped(const api::TrainingRunStatus& status);
 
 // True when writing `after` over `before` would tell nobody anything: they differ at most in how long the run waits.
 bool IsSameForReaders(const api::TrainingRunStatus& before, const api::TrainingRunStatus& after);

@@ -1,6 +1,7 @@
 #include "operator/webhook/injection.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "lib/api/names.h"
@@ -113,6 +114,34 @@ void PatchContainers(Json& patch, const Json& spec, const char* list_name, const
   }
 }
 
+// Devices of one container: whole GPUs of any vendor, and MIG slices, each counted as one.
+int64_t GpusOfContainer(const Json& container) {
+  const Json* resources = Field(container, "resources");
+  // Extended resources may not be overcommitted, so limits say it all; requests alone are completed by the API server.
+  const Json* amounts = resources == nullptr ? nullptr : Field(*resources, "limits");
+  if (amounts == nullptr || !amounts->is_object()) return 0;
+  int64_t gpus = 0;
+  for (const auto& [name, amount] : amounts->items()) {
+    const std::string_view key = name;
+    const bool is_gpu = key.size() > 4 && key.substr(key.size() - 4) == "/gpu";
+    if (!is_gpu && key.rfind("nvidia.com/mig-", 0) != 0) continue;
+    if (amount.is_number_integer()) gpus += amount.get<int64_t>();
+    if (!amount.is_string()) continue;
+    const auto& text = amount.get_ref<const std::string&>();
+    int64_t value = 0;
+    if (std::from_chars(text.data(), text.data() + text.size(), value).ptr == text.data() + text.size()) gpus += value;
+  }
+  return gpus;
+}
+
+int64_t GpusOfPod(const Json& spec) {
+  const Json* containers = Field(spec, "containers");
+  int64_t gpus = 0;
+  if (containers == nullptr || !containers->is_array()) return 0;
+  for (const Json& container : *containers) gpus += GpusOfContainer(container);
+  return gpus;
+}
+
 }  // namespace
 
 Json InjectionPatch(const Json& pod, const RunIdentity& identity, InjectedVolumes volumes) {
@@ -141,7 +170,8 @@ Json InjectionPatch(const Json& pod, const RunIdentity& identity, InjectedVolume
   for (Json& volume : CheckpointVolumes(volumes.checkpoints)) additions.volumes.push_back(std::move(volume));
 
   AddToMap(patch, "/metadata/labels", Field(*meta, "labels"), IdentityLabels(identity));
-  AddToMap(patch, "/metadata/annotations", Field(*meta, "annotations"), {{api::kInjectedAnnotation, additions.mark}});
+  AddToMap(patch, "/metadata/annotations", Field(*meta, "annotations"),
+           {{api::kInjectedAnnotation, additions.mark}, {kGpusAnnotation, std::to_string(GpusOfPod(*spec))}});
   PatchContainers(patch, *spec, "initContainers", first.env, first.mounts);
   PatchContainers(patch, *spec, "containers", additions.env, additions.mounts);
   AddToList(patch, "/spec/volumes", Field(*spec, "volumes"), "name", additions.volumes);

@@ -1,5 +1,6 @@
 // What the webhook adds to a pod of a training job, as JSON patch operations: labels and environment that name its run,
-// the stage volume, the trace volume of a traced job, and the checkpoint directories that an annotated job asks for.
+// the stage volume, the trace volume of a traced job, the checkpoint directories that an annotated job asks for, and
+// what the pod itself says of its GPUs.
 // Only ever adds: nothing that the pod has is changed, and a pod that has everything gets no patch, so that running
 // twice, or after another webhook, does no harm. Pure.
 #pragma once
@@ -20,6 +21,9 @@ inline constexpr std::string_view kStageMountPath = "/run/paceline";
 
 // The volume where NCCL finds the profiler plugin, which writes its trace rings there.
 inline constexpr std::string_view kTraceVolumeName = "paceline-trace";
+
+// How many GPUs the pod's containers ask for: pods in our caches do not carry their resources.
+inline constexpr std::string_view kGpusAnnotation = "paceline.dev/gpus";
 
 struct InjectedVolumes {
   bool stage = false;

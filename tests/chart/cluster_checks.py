@@ -26,6 +26,8 @@ PERMISSIONS = [
     (OPERATOR, "get", "", "secrets", NAMESPACE, "foreign", False),
     (OPERATOR, "list", "", "secrets", "", "", False),
     (OPERATOR, "create", "coordination.k8s.io", "leases", NAMESPACE, "", True),
+    (OPERATOR, "create", "authentication.k8s.io", "tokenreviews", "", "", True),
+    (OPERATOR, "create", "authorization.k8s.io", "subjectaccessreviews", "", "", True),
     (OPERATOR, "patch", "coordination.k8s.io", "leases", "kube-system", "kube-scheduler", False),
     (OPERATOR, "create", "", "pods", "default", "", False),
     (OPERATOR, "delete", "", "pods", "default", "", False),

@@ -221,3 +221,40 @@ def check_releases_do_not_collide():
 def check_old_kubernetes_is_refused():
     done = run_helm("template", "paceline", CHART, "--kube-version", "1.29.0")
     assert done.returncode != 0 and "kubeVersion" in done.stderr, done.stderr
+
+
+def check_rules_and_boards_are_whole():
+    """Every file of rules/ and dashboards/ gets in as it is."""
+    full = Rendered("good/full.yaml")
+    rendered = {group["name"]: group for group in full.one("PrometheusRule")["spec"]["groups"]}
+    for name in ("recording.yaml", "alerts.yaml"):
+        with open(os.path.join(CHART, "rules", name), encoding="utf-8") as file:
+            for group in yaml.safe_load(file)["groups"]:
+                assert rendered.pop(group["name"]) == group, group["name"]
+    assert not rendered, list(rendered)
+    boards = {key: text for obj in full.all("ConfigMap") for key, text in obj["data"].items() if key.endswith(".json")}
+    files = os.listdir(os.path.join(CHART, "dashboards"))
+    assert set(boards) == set(files), f"{sorted(boards)} instead of {sorted(files)}"
+    for name, text in boards.items():
+        with open(os.path.join(CHART, "dashboards", name), encoding="utf-8") as file:
+            assert json.loads(text) == json.load(file), name
+    linked = Rendered("good/full.yaml", settings=["monitoring.prometheusRule.runbookBaseUrl=https://runbooks.example.com/"])
+    for group in linked.one("PrometheusRule")["spec"]["groups"]:
+        for rule in group["rules"]:
+            if "alert" in rule:
+                assert rule["annotations"]["runbook_url"] == f"https://runbooks.example.com/{rule['alert']}.md"
+
+
+def check_job_page():
+    def ports(rendered, kind):
+        spec = rendered.one(kind, "paceline-operator")["spec"]
+        entries = spec["ports"] if kind == "Service" else spec["template"]["spec"]["containers"][0]["ports"]
+        return {entry["name"] for entry in entries}
+
+    def reviews(rendered):
+        role = rendered.one("ClusterRole", "paceline-operator")
+        return {resource for rule in role["rules"] for resource in rule["resources"] if resource.endswith("reviews")}
+    on, off = Rendered(), Rendered(settings=["operator.config.page.enabled=false"])
+    assert "page" in ports(on, "Deployment") and "page" in ports(on, "Service")
+    assert reviews(on) == {"tokenreviews", "subjectaccessreviews"}
+    assert "page" not in ports(off, "Deployment") and "page" not in ports(off, "Service") and not reviews(off)

@@ -100,7 +100,7 @@ TEST(RenderChecks, PutsTheAdviceBelowTheFindingAndCounts) {
   facts.has_csi_driver = false;
   const std::string text = RenderChecks(Diagnose(facts, "0.1.0", kNow));
   EXPECT_THAT(text, HasSubstr("FAIL  CSI driver  csi.paceline.dev is not registered\n"));
-  EXPECT_THAT(text, HasSubstr("-> install the chart with agent.enabled=true\n"));
+  EXPECT_THAT(text, HasSubstr("-> pods with its volumes wait: install the chart with agent.enabled=true\n"));
   EXPECT_THAT(text, HasSubstr("5 ok, 0 to look at, 1 broken\n"));
   EXPECT_EQ(ChecksValue(Diagnose(facts, "0.1.0", kNow))[4]["level"], "fail");
 }

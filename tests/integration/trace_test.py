@@ -37,20 +37,24 @@ os.execv("/paceline/collectives-worker", ["collectives-worker", "rank=" + rank, 
 """
 
 
-def job(context, name):
+def manifest(context, name, script):
     spread = [{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
                "labelSelector": {"matchLabels": {"paceline.dev/job": name}}}]
     # The machine's programs and libraries in place of the image's: the worker is a fresh build.
     folders = {"usr": ("/usr", "/usr"), "lib": ("/usr/lib", "/lib"), "lib64": ("/usr/lib64", "/lib64"), "worker": (WORKER_FOLDER, "/paceline")}
-    container = {"name": "main", "image": bed.BUSYBOX, "command": ["/usr/bin/python3", "-u", "-c", WORKER],
+    container = {"name": "main", "image": bed.BUSYBOX, "command": ["/usr/bin/python3", "-u", "-c", script],
                  "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
                  "volumeMounts": [{"name": key, "mountPath": path, "readOnly": True} for key, (_, path) in folders.items()]}
-    return bed.create({
+    return {
         "apiVersion": "paceline.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": name, "namespace": context.ns},
         "spec": {"workers": RANKS, "tracing": {"enabled": True},
                  "template": {"metadata": {"labels": {"paceline.dev/job": name}},
                               "spec": {"terminationGracePeriodSeconds": 1, "containers": [container], "topologySpreadConstraints": spread,
-                                       "volumes": [{"name": key, "hostPath": {"path": path}} for key, (path, _) in folders.items()]}}}})
+                                       "volumes": [{"name": key, "hostPath": {"path": path}} for key, (path, _) in folders.items()]}}}}
+
+
+def job(context, name):
+    return bed.create(manifest(context, name, WORKER))
 
 
 def pod_of(context, name, rank):

@@ -39,6 +39,29 @@ TEST(InjectionPatch, NamesTheRunAndGivesTheStageVolume) {
   EXPECT_FALSE(after["spec"]["initContainers"][0].contains("volumeMounts"));
 }
 
+TEST(InjectionPatch, WritesDownTheGpusOfThePod) {
+  struct Case {
+    const char* resources;
+    const char* gpus;
+  };
+  const Case cases[] = {
+      {R"({})", "0"},
+      {R"({"limits":{"cpu":"4","memory":"1Gi"}})", "0"},
+      {R"({"limits":{"nvidia.com/gpu":"8"}})", "8"},
+      {R"({"limits":{"nvidia.com/gpu":8}})", "8"},
+      {R"({"limits":{"amd.com/gpu":"4","nvidia.com/mig-1g.10gb":"2"}})", "6"},
+      {R"({"limits":{"nvidia.com/gpu":"x"}})", "0"},
+      {R"({"limits":"none"})", "0"},
+  };
+  for (const Case& c : cases) {
+    const Json pod =
+        Pod(std::string(R"({"metadata":{},"spec":{"containers":[{"name":"side"},{"name":"main","resources":)") +
+            c.resources + "}]}}");
+    const Json after = pod.patch(InjectionPatch(pod, Identity(), {}));
+    EXPECT_EQ(after["metadata"]["annotations"][std::string(kGpusAnnotation)], c.gpus) << c.resources;
+  }
+}
+
 std::vector<api::Checkpoint> Checkpoints() {
   return {{.name = "model",
            .uri = "hdfs://ns/m",

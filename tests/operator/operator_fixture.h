@@ -45,6 +45,7 @@ class Replica {
     return result_;
   }
   const Operator& get() const { return *operator_; }
+  std::string MetricsPage() { return metrics_->Render(); }
 
  private:
   std::unique_ptr<net::HttpTransport> transport_, lease_transport_;
@@ -62,6 +63,7 @@ class OperatorTest : public ::testing::Test {
       server_.AddResource(resource);
     config_.leader_election = false;
     config_.webhook = false;
+    config_.page = false;
     config_.metrics_address = "127.0.0.1";
     config_.metrics_port = 0;
     config_.ns = "default";

@@ -325,5 +325,43 @@ TEST_F(OperatorTest, KeepsTheLastEndedRuns) {
   EXPECT_TRUE(Exists(kTrainingRuns, RunNameOf(job, 1)));
 }
 
+TEST_F(OperatorTest, ShowsRunsNodesAndOpenIncidentsAsMetrics) {
+  for (const char* name : {"n1", "n2"}) {
+    server_.Put(kube::kNodes, {{"apiVersion", "v1"},
+                               {"kind", "Node"},
+                               {"metadata", {{"name", name}}},
+                               {"spec", {{"unschedulable", std::string_view(name) == "n2"}}},
+                               {"status", {{"conditions", Json::array({{{"type", "Ready"}, {"status", "True"}}})}}}});
+  }
+  const auto incident = [this](const char* name, Json status) {
+    server_.Put(kIncidents, {{"apiVersion", api::kApiVersion},
+                             {"kind", "Incident"},
+                             {"metadata", {{"name", name}, {"namespace", "team"}}},
+                             {"spec", {{"job", {{"name", "llama"}}}, {"run", "llama-run"}}},
+                             {"status", std::move(status)}});
+  };
+  const Json verdict = {{"category", "Network"}, {"cause", "one link is slow"}};
+  incident("open", {{"state", "Open"}, {"verdict", verdict}});
+  incident("over", {{"state", "Resolved"}, {"verdict", verdict}});
+  incident("begun", Json::object());
+  const auto replica = Start();
+  const Json job = TrainingJob("llama");
+  const std::string run = "paceline_run_workers{job=\"llama\",namespace=\"team\",run=\"" + RunNameOf(job) + "\"} 2\n";
+  ASSERT_TRUE(Eventually([&] { return replica->MetricsPage().find(run) != std::string::npos; }));
+  const std::string page = replica->MetricsPage();
+  for (const char* line : {
+           "paceline_nodes{state=\"All\"} 2\n",
+           "paceline_nodes{state=\"Cordoned\"} 1\n",
+           "paceline_nodes{state=\"Silent\"} 2\n",
+           "paceline_node_cordoned{by=\"other\",node=\"n2\"} 1\n",
+           "paceline_open_incidents{category=\"Network\",job=\"llama\",namespace=\"team\",run=\"llama-run\"} 1\n",
+           "paceline_runs{namespace=\"team\",phase=\"Pending\"} 1\n",
+       }) {
+    EXPECT_NE(page.find(line), std::string::npos) << line << page;
+  }
+  server_.Erase(kTrainingJobs, {"team", "llama"});
+  ASSERT_TRUE(Eventually([&] { return replica->MetricsPage().find(run) == std::string::npos; })) << "gone with its job";
+}
+
 }  // namespace
 }  // namespace paceline::operator_

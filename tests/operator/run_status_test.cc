@@ -237,8 +237,10 @@ TEST(ComputeRunStatus, TellsAboutTheMounts) {
   input.workers[1].mounts[0].message = "the mount process ended (signal 9)";
   status = ComputeRunStatus(input);
   EXPECT_EQ(Condition(status, kCheckpointsMountedCondition).reason, "MountRestarted");
-  EXPECT_EQ(Condition(status, kCheckpointsMountedCondition).message,
-            "pod w1 on node node-1: volume paceline-checkpoint-model: the mount process ended (signal 9)");
+  EXPECT_EQ(Condition(status, kCheckpointsMountedCondition)
+                .message.find("pod w1 on node node-1: volume paceline-checkpoint-model: the mount process ended "
+                              "(signal 9) (requests of that moment failed"),
+            0u);
   input.workers[0].mounts[0].state = "Unknown";
   input.workers[1].mounts[0].restarts = 0;
   EXPECT_EQ(Condition(ComputeRunStatus(input), kCheckpointsMountedCondition).status, api::ConditionStatus::kTrue);

@@ -115,9 +115,11 @@ class Operator:
 
     def __init__(self, name, *flags):
         self.log = tempfile.NamedTemporaryFile("w+", prefix=f"operator-{name}-", suffix=".log", delete=False)
+        own = ["--metrics-address=127.0.0.1", "--metrics-port=0", "--page-port=0"]
+        given = {flag.split("=")[0] for flag in flags}
         self.process = subprocess.Popen(
-            [PROGRAM, f"--namespace={SYSTEM}", f"--identity={name}-{random.randrange(1 << 30)}", "--metrics-address=127.0.0.1",
-             "--metrics-port=0", "--log-format=json", *flags],
+            [PROGRAM, f"--namespace={SYSTEM}", f"--identity={name}-{random.randrange(1 << 30)}", "--log-format=json",
+             *(flag for flag in own if flag.split("=")[0] not in given), *flags],
             stdout=self.log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
 
     def has_logged(self, text):
@@ -171,7 +173,7 @@ class Context:
         run(testbed, "pull-secret", self.ns, "--service-account", "default")
 
     def start(self, name="a", *flags, webhook=False):
-        operator = Operator(name, *flags, *(() if webhook else ("--webhook-enabled=false",)))
+        operator = Operator(name, *flags, *(() if webhook else ("--webhook-enabled=false", "--page-enabled=false")))
         self.operators.append(operator)
         return operator
 
@@ -180,7 +182,7 @@ class Context:
         wait_for(f"operator {name} leads", operator.is_leading, timeout)
         return operator
 
-    def start_hooked(self, name="w"):
+    def start_hooked(self, name="w", *flags):
         """A leading operator whose webhook the API server calls for the pods of this namespace."""
         address, port = os.environ["PACELINE_TESTBED_MACHINE_IP"], free_port()
         hook = f"paceline-{self.ns}"
@@ -192,7 +194,7 @@ class Context:
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.ns}},
             "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "scope": "Namespaced"}]}]})
         operator = self.start_leading(name, f"--webhook-port={port}", f"--webhook-secret={hook}", f"--webhook-configurations={hook}",
-                                      f"--webhook-ip-addresses={address}", webhook=True)
+                                      f"--webhook-ip-addresses={address}", *flags, webhook=True)
         wait_for("the webhook is served", lambda: operator.has_logged('"webhook served"'), 60)
         wait_for("the API server trusts it", lambda: get("mutatingwebhookconfiguration", hook)["webhooks"][0]["clientConfig"].get("caBundle"))
         return operator

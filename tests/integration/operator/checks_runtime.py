@@ -1,9 +1,14 @@
 """Crashes, replicas, and an API server that goes away."""
+import json
 import os
 import random
+import re
+import ssl
 import time
+import urllib.error
+import urllib.request
 
-from bed import MEET, ROOT, SLEEP, Failure, check, expect, get, items, kubectl, phase, run, wait_for
+from bed import MEET, ROOT, SLEEP, Failure, apply, check, expect, get, items, kubectl, phase, run, wait_for
 
 FAST_LEASE = ("--leader-election-lease-duration=4s", "--leader-election-renew-deadline=3s", "--leader-election-retry-period=500ms")
 
@@ -103,3 +108,37 @@ def a_bad_kubeconfig_ends_it_with_words(bed):
     expect(code == 2 and "no-such-flag" in text, text)
     if not text:
         raise Failure("no words")
+
+
+@check
+def the_job_page_shows_each_token_what_its_user_may_read(bed):
+    operator = bed.start_hooked()
+    wait_for("the job page is served", lambda: operator.has_logged('"job page served"'))
+    with open(operator.log.name, encoding="utf-8") as file:
+        port = int(re.search(r'"job page served".*?"port":"?(\d+)', file.read()).group(1))
+    bed.training_job("shown", workers=1, script=SLEEP)
+    kubectl("create", "serviceaccount", "viewer", "-n", bed.ns)
+    apply({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "viewer", "namespace": bed.ns},
+           "rules": [{"apiGroups": ["paceline.dev"], "resources": ["trainingruns", "incidents"], "verbs": ["list"]}]})
+    kubectl("create", "rolebinding", "viewer", "-n", bed.ns, "--role=viewer", f"--serviceaccount={bed.ns}:viewer")
+    token = kubectl("create", "token", "viewer", "-n", bed.ns).strip()
+    context = ssl._create_unverified_context()  # the certificate names the Service, not this address
+
+    def ask(path, with_token):
+        request = urllib.request.Request(f"https://127.0.0.1:{port}{path}", headers={"Authorization": f"Bearer {with_token}"} if with_token else {})
+        try:
+            with urllib.request.urlopen(request, context=context, timeout=30) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    status, page = ask("/", "")
+    expect(status == 200 and "<title>Paceline" in page, f"{status} {page[:200]}")
+    name = wait_for("the page lists the run", lambda: next((r["name"] for r in json.loads(ask(f"/api/runs?namespace={bed.ns}", token)[1]).get("runs", [])
+                                                             if r["job"] == "shown"), None))
+    run = json.loads(ask(f"/api/run?namespace={bed.ns}&name={name}", token)[1])["run"]
+    expect(run["metadata"]["name"] == name and run["spec"]["workers"] == 1, str(run)[:500])
+    for path, with_token, wanted in ((f"/api/runs?namespace={bed.ns}", "", 401), (f"/api/runs?namespace={bed.ns}", token + "x", 401),
+                                     ("/api/runs?namespace=kube-system", token, 403), ("/api/runs?namespace=", token, 403), ("/api/nodes", token, 403)):
+        status, body = ask(path, with_token)
+        expect(status == wanted, f"{path}: {status} instead of {wanted}: {body[:200]}")

@@ -1,0 +1,130 @@
+#include "operator/messages.h"
+
+#include <iterator>
+
+namespace paceline::operator_ {
+namespace {
+
+using api::Advice;
+
+constexpr std::string_view kProgressing = "TrainingRun, condition Progressing";
+constexpr std::string_view kGangWaits = "the whole gang waits for this pod";
+constexpr std::string_view kFailures = "TrainingRun and TrainingJob, condition Failed; job, event";
+constexpr std::string_view kRunEnds = "this start is over for the whole gang";
+constexpr std::string_view kRefusals = "TrainingJob, event and condition ConfigurationValid";
+constexpr std::string_view kNothingStarts = "no worker starts";
+
+// The last row of each table is for reasons that are not in it.
+constexpr Advice kPodHeld[] = {
+    {kProgressing, "Unschedulable", "no node has room for a pod", kGangWaits,
+     "free or add nodes that fit, or ask for less"},
+    {kProgressing, "SchedulingGated", "a pod has not been admitted to scheduling", kGangWaits,
+     "a queue or controller has to admit the pod: look at its quota"},
+    {kProgressing, "ErrImagePull", "an image of a pod cannot be pulled", kGangWaits,
+     "check the image's name and the pull secret"},
+    {kProgressing, "ImagePullBackOff", "an image of a pod cannot be pulled and is tried again more and more seldom",
+     kGangWaits, "check the image's name and the pull secret"},
+    {kProgressing, "InvalidImageName", "the name of an image is none", kGangWaits, "correct the image's name"},
+    {kProgressing, "CreateContainerConfigError", "a container cannot be configured", kGangWaits,
+     "check the ConfigMaps and Secrets that the container names"},
+    {kProgressing, "CrashLoopBackOff", "a container keeps ending right after its start", kGangWaits,
+     "see the container's log"},
+    {kProgressing, "FailedMount", "a volume of a pod cannot be mounted", kGangWaits,
+     "the message names the volume; for one of csi.paceline.dev look at the agent's log on that node"},
+    {kProgressing, "FailedAttachVolume", "a volume of a pod cannot be attached to its node", kGangWaits,
+     "look at the volume's driver: is the volume still attached to another node?"},
+    {kProgressing, "FailedMapVolume", "a block volume of a pod cannot be mapped", kGangWaits,
+     "look at the volume's driver on that node"},
+    {kProgressing, "FailedCreatePodSandBox", "the network or sandbox of a pod cannot be made", kGangWaits,
+     "look at the network plugin and containerd on that node"},
+    {kProgressing, "", "a pod is held up by what the message says", kGangWaits, "`kubectl describe pod` tells more"},
+};
+
+constexpr Advice kFailureRows[] = {
+    {kFailures, "OOMKilled", "a container was killed for using more memory than its limit", kRunEnds,
+     "raise the container's memory limit or use less"},
+    {kFailures, "ContainerFailed", "a container ended with an error", kRunEnds, "see the container's log"},
+    {kFailures, "PodFailed", "a pod failed and Kubernetes does not say why", kRunEnds,
+     "`kubectl describe pod` and the log of its container"},
+    {kFailures, "PreemptionByScheduler", "a pod had to make room for one of higher priority", kRunEnds,
+     "raise the job's priority, or let it restart (spec.restartPolicy)"},
+    {kFailures, "EvictionByEvictionAPI", "a pod was evicted, as when its node is drained", kRunEnds,
+     "see who drains the node, or let the job restart (spec.restartPolicy)"},
+    {kFailures, "DeletionByTaintManager", "a pod's node got a taint that it does not tolerate", kRunEnds,
+     "look at that node: is it not ready or unreachable?"},
+    {kFailures, "TerminationByKubelet", "kubelet ended a pod: node pressure or shutdown", kRunEnds,
+     "look at memory and disk of that node"},
+    {kFailures, "DeletionByPodGC", "a pod's node is gone", kRunEnds, "look for the node: was it scaled down?"},
+    {kFailures, "WorkerLost", "the node of a worker does not answer", kRunEnds,
+     "look at that node; the job starts again elsewhere where its restart policy lets it"},
+    {kFailures, "WorkerFailed", "a worker failed", kRunEnds, "see the log of the worker's pod"},
+    {kFailures, "JobDeleted", "somebody deleted the Job that held the workers", kRunEnds,
+     "suspend the TrainingJob instead (spec.suspend) to stop it"},
+    {kFailures, "JobFailed", "the job failed and its kind does not say why", kRunEnds,
+     "see the status of the job and the logs of its pods"},
+    {kFailures, "", "the job or a pod failed with a reason of Kubernetes or of the job's kind", kRunEnds,
+     "the message is theirs; `kubectl describe` of the job tells more"},
+};
+
+constexpr Advice kRefusalRows[] = {
+    {kRefusals, "InvalidSpec", "the spec of a TrainingJob contradicts itself", kNothingStarts,
+     "correct the fields that the message names"},
+    {kRefusals, "JobRejected", "the API server does not accept the Job that a TrainingJob needs", kNothingStarts,
+     "correct spec.template"},
+    {kRefusals, "ServiceRejected", "the API server does not accept the Service that a TrainingJob needs",
+     kNothingStarts, "correct the job's name: the Service is called after it"},
+    {kRefusals, "NotAllowed", "a Job or Service of a TrainingJob may not be made", kNothingStarts,
+     "check quotas, policies and the operator's role"},
+    {kRefusals, "NameConflict", "an object of the name that a TrainingJob needs belongs to somebody else",
+     kNothingStarts, "remove it or give the job another name"},
+    {kRefusals, "", "a TrainingJob cannot be carried out", kNothingStarts, "do what the message says"},
+};
+
+// Reasons of conditions that ask nothing of anybody.
+constexpr Advice kQuiet[] = {
+    {kProgressing, "Pending, Starting, Running, Succeeded, Failed, Unknown", "the run's phase; nothing holds it up", "",
+     ""},
+    {"TrainingRun, condition ConfigurationValid", "Valid", "all annotations of the job are understood", "", ""},
+    {"TrainingRun, condition FirstStepSeen", "AllWorkers", "all workers have taken their first step", "", ""},
+    {"TrainingRun, condition FirstStepSeen", "Waiting", "the startup goes on", "", ""},
+    {"TrainingRun, condition StageTimesKnown", "AllReported", "every stage of every worker is known", "", ""},
+    {"TrainingRun, condition CheckpointsMounted", "Mounted", "all checkpoint volumes are served", "", ""},
+    {"TrainingRun, condition Complete", "Succeeded", "all workers succeeded", "", ""},
+    {"TrainingJob, condition ConfigurationValid", "Valid", "the spec can be carried out", "", ""},
+    {"TrainingJob, condition Running", "AllWorkersRun", "all workers run", "", ""},
+    {"TrainingJob, conditions Running and Restarting", "Starting", "not all workers run yet", "", ""},
+    {"TrainingJob, condition Restarting", "Running", "the new start runs", "", ""},
+    {"TrainingJob, condition Running", "EndingWorkers", "the workers of this start are being ended", "", ""},
+    {"TrainingJob, conditions Running and Restarting", "Suspended, Complete, Failed", "the job is in that state", "",
+     ""},
+    {"TrainingJob, condition Suspended", "Suspended, EndingWorkers, NotSuspended",
+     "the workers are gone, are being ended, or may run", "", ""},
+    {"TrainingJob, condition Complete", "AllWorkersSucceeded", "all workers succeeded", "", ""},
+};
+
+template <size_t kCount>
+const Advice& Find(const Advice (&rows)[kCount], std::string_view reason) {
+  for (const Advice& row : rows) {
+    if (row.reason == reason) return row;
+  }
+  return rows[kCount - 1];
+}
+
+}  // namespace
+
+const Advice& PodHeldAdvice(std::string_view reason) { return Find(kPodHeld, reason); }
+const Advice& FailureAdvice(std::string_view reason) { return Find(kFailureRows, reason); }
+const Advice& RefusalAdvice(std::string_view reason) { return Find(kRefusalRows, reason); }
+
+std::vector<Advice> AllMessages() {
+  std::vector<Advice> all(std::begin(kPodHeld), std::end(kPodHeld));
+  all.insert(all.end(), std::begin(kFailureRows), std::end(kFailureRows));
+  all.insert(all.end(), std::begin(kRefusalRows), std::end(kRefusalRows));
+  all.insert(all.end(), {kInvalidAnnotation, kCheckpointMountLost, kMountRestarted, kMountLost, kFirstStepNotVisible,
+                         kNoMarker, kSomeMarkers, kNotReported, kTrainingStalled, kTrainingSlow, kRestarting, kFailed,
+                         kSuspended, kComplete});
+  all.insert(all.end(), std::begin(kQuiet), std::end(kQuiet));
+  return all;
+}
+
+}  // namespace paceline::operator_
