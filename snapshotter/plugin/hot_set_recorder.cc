@@ -98,7 +98,10 @@ bool HotSetRecorder::Fetch(const OpenedImage& image) {
     Prefetch(image, *set);
     return true;
   }
-  if (set.status().code() == StatusCode::kNotFound) return false;
+  if (set.status().code() == StatusCode::kNotFound) {
+    HelpFirstStart(image);
+    return false;
+  }
   // Recording one would only meet the same trouble.
   Count("failed");
   log_.Warn("hot set is not fetched", {{"image", image.name}, {"error", set.status()}});
@@ -119,8 +122,26 @@ void HotSetRecorder::Prefetch(const OpenedImage& image, const HotSet& set) {
   log_.Info("fetching the hot set", {{"image", image.name}, {"chunks", wanted.size()}, {"bytes", bytes}});
 }
 
+void HotSetRecorder::HelpFirstStart(const OpenedImage& image) {
+  std::vector<blocks::ChunkId> all;
+  uint64_t bytes = 0;
+  for (uint32_t layer = 0; layer < image.reader->layer_count(); ++layer) {
+    const blocks::LayerIndex& index = image.reader->index(layer);
+    for (uint32_t chunk = 0; chunk < index.chunk_count(); ++chunk) {
+      bytes += index.chunk(chunk).stored_bytes;
+      if (bytes > options_.fill_below_bytes) {
+        image.around->Begin();
+        return;
+      }
+      all.push_back({layer, chunk});
+    }
+  }
+  image.reader->Prefetch(all, blocks::FetchPriority::kBackground);
+}
+
 void HotSetRecorder::Record(const std::vector<ImagePtr>& chain) {
   const OpenedImage& image = *chain.back();
+  image.around->End();
   const HotSet set = Gather(chain);
   if (set.accesses.empty()) return;
   RealFileSystem files;

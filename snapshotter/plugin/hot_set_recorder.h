@@ -24,6 +24,7 @@ struct HotSetOptions {
   std::string folder;                               // sets recorded here
   Duration window = std::chrono::seconds(120);      // of reads, from the first container on
   uint64_t max_prefetch_bytes = uint64_t{4} << 30;  // of stored chunks, for one image
+  uint64_t fill_below_bytes = uint64_t{8} << 20;    // images without a set whose stored chunks are less come whole
   Duration store_limit = std::chrono::seconds(60);
   bool is_shared = true;  // recorded sets go to the image's store
 };
@@ -59,6 +60,8 @@ class HotSetRecorder {
   // Looks for the set and fetches what it names. False when there is none.
   bool Fetch(const OpenedImage& image);
   void Prefetch(const OpenedImage& image, const HotSet& set);
+  // What helps a first start: all of a small image, the neighbourhood of each read of a large one.
+  void HelpFirstStart(const OpenedImage& image);
   void Record(const std::vector<ImagePtr>& chain);
   Status Share(const OpenedImage& image, const HotSet& set);
   void Count(const char* result) { metrics_.hot_sets.With({result}).Add(); }

@@ -71,6 +71,7 @@ Result<ImagePtr> ImageTable::Load(const ImageSelector& image) {
   opened->digest = image.digest;
   ASSIGN_OR_RETURN(opened->manifest, LoadManifest(*store, image.digest, options_.manifests_folder, deadline));
   ASSIGN_OR_RETURN(opened->reader, OpenImage(opened->manifest, std::move(store), cache_, engine_, deadline));
+  opened->around = std::make_unique<ReadAround>(*opened->reader, options_.read_around_bytes);
   return opened;
 }
 

@@ -17,6 +17,7 @@
 #include "lib/blocks/format/folder_store.h"
 #include "lib/blocks/format/manifest.h"
 #include "lib/blocks/registry/registry_exchange.h"
+#include "snapshotter/plugin/read_around.h"
 
 namespace paceline::snapshotter {
 
@@ -25,6 +26,7 @@ struct OpenedImage {
   blocks::Digest digest;    // of the converted image's manifest
   blocks::BlockImageManifest manifest;
   std::unique_ptr<blocks::ImageReader> reader;
+  std::unique_ptr<ReadAround> around;
 };
 using ImagePtr = std::shared_ptr<OpenedImage>;
 
@@ -37,6 +39,7 @@ struct ImageSelector {
 struct ImageTableOptions {
   std::string manifests_folder;  // kept for starts without network
   blocks::RegistryOptions registry;
+  uint64_t read_around_bytes = 0;
   Duration open_limit = std::chrono::seconds(30);
   Duration retry_after = std::chrono::seconds(5);  // a failure is that of all callers for so long
 };

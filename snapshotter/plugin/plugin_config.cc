@@ -29,6 +29,10 @@ ConfigSpec DescribePluginConfig(PluginConfig* config) {
   spec.Add("hotSet.maxBytes", &config->hot_set_limit, "Most that is fetched ahead for one image.");
   spec.Add("hotSet.share", &config->shares_hot_sets,
            "Keep recorded sets beside the image, for other nodes. Needs credentials that may push there.");
+  spec.Add("firstStart.fillBelow", &config->fill_below,
+           "Images without a hot set that take less in their store are fetched whole, behind all other fetches.");
+  spec.Add("firstStart.readAround", &config->read_around,
+           "Of larger ones, so much behind each read is fetched as well while the hot set is recorded.");
   spec.Add(
       "keeper.socket", &config->keeper.socket,
       "Socket of the process that keeps mounts alive while this one is away. Empty: mounts end with this process.");

@@ -22,6 +22,8 @@ struct PluginConfig {
   Duration hot_set_window = std::chrono::seconds(120);
   ByteSize hot_set_limit{uint64_t{4} << 30};
   bool shares_hot_sets = true;
+  ByteSize fill_below{8 << 20};
+  ByteSize read_around{512 << 10};
   KeeperConfig keeper;
   bool spawns_keeper = true;
   std::string metrics_address = "0.0.0.0";

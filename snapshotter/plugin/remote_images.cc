@@ -155,6 +155,7 @@ std::optional<uint64_t> RemoteImages::SizeOf(uint64_t number) {
 
 Status RemoteImages::Read(uint64_t number, uint64_t offset_bytes, std::span<char> out) {
   ASSIGN_OR_RETURN(const Layer layer, LayerOf(number));
+  layer.image->around->Note(layer.number, offset_bytes, out.size());
   return layer.image->reader->Read(layer.number, offset_bytes, out);
 }
 

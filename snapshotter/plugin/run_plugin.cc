@@ -178,6 +178,7 @@ class Plugin {
     ImageTableOptions images;
     images.manifests_folder = cache.folder + "/manifests";
     images.registry = RegistryOptionsOf(config_.registry);
+    images.read_around_bytes = config_.read_around.bytes;
     images.open_limit = config_.fetch.open_limit;
     opened_ = std::make_unique<ImageTable>(images, *cache_, *engine_, clock_, stop_);
     ConvertedImagesOptions converted;
@@ -188,6 +189,7 @@ class Plugin {
     hot_sets.folder = cache.folder + "/hot-sets";
     hot_sets.window = config_.hot_set_window;
     hot_sets.max_prefetch_bytes = config_.hot_set_limit.bytes;
+    hot_sets.fill_below_bytes = config_.fill_below.bytes;
     hot_sets.is_shared = config_.shares_hot_sets;
     hot_sets_ = std::make_unique<HotSetRecorder>(hot_sets, *opened_, clock_, log_, metrics_);
     recording_ = std::jthread([this](std::stop_token stop) { hot_sets_->Run(std::move(stop)); });

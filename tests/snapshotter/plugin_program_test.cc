@@ -99,7 +99,8 @@ class PluginProgramTest : public testing::Test {
       const std::string store = bench_.store().Describe(), root = Path("root"), socket = Path("s"), keeper = Path("k");
       execl(PACELINE_SNAPSHOTTER, PACELINE_SNAPSHOTTER, "plugin", "--root", root.c_str(), "--socket", socket.c_str(),
             "--stores", store.c_str(), "--metrics-address", "127.0.0.1", "--metrics-port", "0", "--log-level", "debug",
-            "--keeper-socket", keeper.c_str(), "--keeper-give-up-after", "2s", nullptr);
+            "--keeper-socket", keeper.c_str(), "--first-start-fill-below", "0", "--first-start-read-around", "0",
+            "--keeper-give-up-after", "2s", nullptr);
       _exit(127);
     }
     // Connections of its own: a shared one may still be that of the program before.
