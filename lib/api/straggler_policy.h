@@ -23,7 +23,7 @@ struct Detection {
   Duration window = std::chrono::seconds(60);
   int64_t windows = 5;
   int64_t required = 4;
-  double slowdown_threshold = 1.1;     // S of the job without the node, 1.1: the node costs 10 %
+  double slowdown_threshold = 1.1;     // time of a step over that without the node's lateness, 1.1: it costs 10 %
   int64_t minimum_communicators = 2;   // independent witnesses, where the job has that many
   double maximum_missing_ratio = 0.2;  // share of ranks without fresh data above which nothing is concluded
 };
@@ -32,6 +32,7 @@ struct ActionBudget {
   std::string max_nodes = "1";  // nodes out at a time: a count, or "10%" of the selected ones but at least 1
   int64_t max_actions = 1;      // per action_period
   Duration action_period = std::chrono::hours(1);
+  std::string breaker_nodes = "20%";  // blamed at a time, as max_nodes: above it the cause is none of them
 };
 
 struct StragglerPolicySpec {
@@ -43,8 +44,10 @@ struct StragglerPolicySpec {
   Duration veto_period = std::chrono::hours(24);     // how long a manual uncordon protects the node
   std::map<std::string, std::string> exclude_nodes;  // labels of nodes never touched; any match excludes
   Approval approval = Approval::kAutomatic;
-  bool restart_job = false;                 // restart a TrainingJob away from the node
-  std::vector<std::string> pause_requests;  // reasons; while there is one, no new action
+  Duration approval_period = std::chrono::hours(1);     // of kManual: an Incident can be approved for so long
+  Duration recovery_period = std::chrono::minutes(30);  // seen healthy for so long, a node is put back; 0: never
+  bool restart_job = false;                             // restart a TrainingJob away from the node
+  std::vector<std::string> pause_requests;              // reasons; while there is one, no new action
 };
 
 struct ActedNode {
@@ -52,7 +55,18 @@ struct ActedNode {
   StragglerAction action = StragglerAction::kObserve;
   std::string incident;  // namespace/name
   std::optional<WallTime> since;
+  bool is_applied = false;  // the node was seen with our mark: from then on its absence is a person's wish
+  std::optional<WallTime> healthy_since;  // all that is seen of it is good since
 };
+
+// What was done, for the rate and the cool-down, which outlive the return of the node.
+struct PastAction {
+  std::string node;
+  StragglerAction action = StragglerAction::kObserve;
+  std::optional<WallTime> at;
+};
+
+inline constexpr size_t kMaxPastActions = 256;
 
 struct NodeVeto {
   std::string node;
@@ -65,6 +79,8 @@ struct StragglerPolicyStatus {
   std::vector<ActedNode> acted_nodes;
   std::vector<NodeVeto> vetoes;
   std::optional<WallTime> last_action;
+  std::vector<PastAction> recent_actions;  // oldest first
+  std::optional<WallTime> evidence_since;  // what was measured before does not count: the breaker was reset
   std::vector<Condition> conditions;
 };
 

@@ -30,11 +30,12 @@ void Fields(V& v, const Detection*) {
            .defaulted = true,
            .minimum = 1,
            .maximum = 1000});
-  v.Field("slowdownThreshold", &T::slowdown_threshold,
-          {.doc = "Time of a step over what it would be without the node; 1.1 means that the node costs 10 %.",
-           .defaulted = true,
-           .minimum = 1,
-           .maximum = 1000});
+  v.Field(
+      "slowdownThreshold", &T::slowdown_threshold,
+      {.doc = "Time of a step over what it would be if the node were as fast as its peers; 1.1: the node costs 10 %.",
+       .defaulted = true,
+       .minimum = 1,
+       .maximum = 1000});
   v.Field("minimumCommunicators", &T::minimum_communicators,
           {.doc = "In how many communicators or jobs the node must be slow, where there are that many.",
            .defaulted = true,
@@ -61,6 +62,12 @@ void Fields(V& v, const ActionBudget*) {
   v.Field("maxActions", &T::max_actions,
           {.doc = "How many actions per actionPeriod.", .defaulted = true, .minimum = 0, .maximum = 100000});
   v.Field("actionPeriod", &T::action_period, {.doc = "The period of maxActions.", .defaulted = true});
+  v.Field("breakerNodes", &T::breaker_nodes,
+          {.doc = "When more nodes than this are blamed at a time, the cause is none of them: nothing is done until a "
+                  "person sets the annotation paceline.dev/reset-breaker. As maxNodes.",
+           .defaulted = true,
+           .max_length = 8,
+           .format = TextFormat::kCountOrPercent});
 }
 
 template <typename V>
@@ -82,6 +89,12 @@ void Fields(V& v, const StragglerPolicySpec*) {
   v.Field("approval", &T::approval,
           {.doc = "Manual: an action waits until the annotation paceline.dev/approve on the Incident is \"true\".",
            .defaulted = true});
+  v.Field(
+      "approvalPeriod", &T::approval_period,
+      {.doc = "Manual: for how long an Incident can be approved. After that it takes a new one.", .defaulted = true});
+  v.Field("recoveryPeriod", &T::recovery_period,
+          {.doc = "A node that was seen healthy for so long is put back; 0s: only a person puts it back.",
+           .defaulted = true});
   v.Field("restartJob", &T::restart_job,
           {.doc = "After an action restart the TrainingJob away from the node.", .defaulted = true});
   v.Field("pauseRequests", &T::pause_requests,
@@ -98,6 +111,16 @@ void Fields(V& v, const ActedNode*) {
   v.Field("action", &T::action, {.doc = "What was done to it.", .required = true});
   v.Field("incident", &T::incident, {.doc = "namespace/name of the Incident."});
   v.Field("since", &T::since, {.doc = "When."});
+  v.Field("applied", &T::is_applied, {.doc = "Whether the node was seen to carry it.", .omit_zero = true});
+  v.Field("healthySince", &T::healthy_since, {.doc = "Since when all that is seen of it is good."});
+}
+
+template <typename V>
+void Fields(V& v, const PastAction*) {
+  using T = PastAction;
+  v.Field("node", &T::node, {.doc = "Name of the node.", .required = true});
+  v.Field("action", &T::action, {.doc = "What was done to it.", .required = true});
+  v.Field("at", &T::at, {.doc = "When."});
 }
 
 template <typename V>
@@ -121,6 +144,11 @@ void Fields(V& v, const StragglerPolicyStatus*) {
   v.Field("vetoes", &T::vetoes,
           {.doc = "Nodes that a person put back.", .max_items = 4096, .list = ListType::kMap, .list_key = "node"});
   v.Field("lastAction", &T::last_action, {.doc = "When the policy last did something."});
+  v.Field("recentActions", &T::recent_actions,
+          {.doc = "What it did, for the budget's rate and the cool-down; oldest first.",
+           .max_items = static_cast<int64_t>(kMaxPastActions)});
+  v.Field("evidenceSince", &T::evidence_since,
+          {.doc = "The breaker was reset then: nothing that was measured before counts."});
   v.Field("conditions", &T::conditions, kConditionsField);
 }
 

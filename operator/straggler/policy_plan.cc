@@ -1,0 +1,303 @@
+#include "operator/straggler/policy_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+namespace paceline::operator_ {
+namespace {
+
+using analysis::NodeState;
+using api::ActedNode;
+using api::ConditionStatus;
+using api::StragglerAction;
+
+// An intent that was written and not carried out is carried out for so long.
+constexpr Duration kIntentLife = std::chrono::minutes(5);
+// Agents remember a quarter of an hour.
+constexpr Duration kLongestDetection = std::chrono::minutes(15);
+
+std::string Minutes(Duration duration) { return fmt::format("{:.0f} min", ToSeconds(duration) / 60); }
+
+class PolicyPlanner {
+ public:
+  explicit PolicyPlanner(const PolicyInput& input)
+      : input_(input), spec_(input.policy.spec), now_(input.now), findings_(input.findings) {
+    plan_.status = input.policy.status;
+    for (const PolicyNode& node : input.nodes) nodes_.emplace(node.name, &node);
+  }
+
+  PolicyPlan Plan() {
+    plan_.status.observed_generation = input_.policy.metadata.generation;
+    plan_.status.selected_nodes = std::count_if(input_.nodes.begin(), input_.nodes.end(),
+                                                [](const PolicyNode& node) { return node.is_selected; });
+    DropOldMemory();
+    if (input_.is_breaker_reset) ResetBreaker();
+    AdoptMarked();
+    KeepActed();
+    TripBreaker();
+    ActOnSlow();
+    SetConditions();
+    return std::move(plan_);
+  }
+
+ private:
+  const PolicyNode* Find(const std::string& name) const {
+    const auto found = nodes_.find(name);
+    return found == nodes_.end() ? nullptr : found->second;
+  }
+  bool IsOurs(const PolicyNode& node) const { return node.mark && node.mark->policy == input_.policy.metadata.name; }
+  bool IsActed(const std::string& name) const {
+    const auto& acted = plan_.status.acted_nodes;
+    return std::any_of(acted.begin(), acted.end(), [&](const ActedNode& entry) { return entry.node == name; });
+  }
+  NodeFinding FindingOf(const std::string& name) const {
+    const auto found = findings_.find(name);
+    return found == findings_.end() ? NodeFinding{} : found->second;
+  }
+  bool HasTripped() const { return api::IsConditionTrue(plan_.status.conditions, kBreakerCondition); }
+
+  void DropOldMemory() {
+    std::erase_if(plan_.status.vetoes, [&](const api::NodeVeto& veto) { return !veto.until || *veto.until <= now_; });
+    const Duration memory = std::max(spec_.budget.action_period, spec_.cool_down);
+    auto& past = plan_.status.recent_actions;
+    std::erase_if(past, [&](const api::PastAction& action) { return !action.at || now_ - *action.at > memory; });
+    if (past.size() > api::kMaxPastActions) past.erase(past.begin(), past.end() - api::kMaxPastActions);
+  }
+
+  void ResetBreaker() {
+    api::SetCondition(plan_.status.conditions,
+                      {.type = std::string(kBreakerCondition),
+                       .status = ConditionStatus::kFalse,
+                       .reason = "Reset",
+                       .message = "a person has reset it"},
+                      now_);
+    // What was found is of before, and must not be acted on now.
+    plan_.status.evidence_since = now_;
+    findings_.clear();
+  }
+
+  // Nodes that carry our mark but are not in the status: it was lost, the node tells.
+  void AdoptMarked() {
+    for (const PolicyNode& node : input_.nodes) {
+      if (!IsOurs(node) || IsActed(node.name)) continue;
+      plan_.status.acted_nodes.push_back(
+          {node.name, node.mark->action, node.mark->incident, node.mark->at, true, std::nullopt});
+    }
+  }
+
+  void KeepActed() {
+    std::vector<ActedNode> kept;
+    for (ActedNode& acted : plan_.status.acted_nodes) {
+      const PolicyNode* node = Find(acted.node);
+      if (node == nullptr) continue;  // the node is gone
+      const bool stays = IsOurs(*node) ? KeepMarked(*node, acted) : KeepUnmarked(*node, acted);
+      if (stays) kept.push_back(std::move(acted));
+    }
+    plan_.status.acted_nodes = std::move(kept);
+  }
+
+  bool KeepMarked(const PolicyNode& node, ActedNode& acted) {
+    const bool is_put_back = !node.has_taint || (acted.action == StragglerAction::kCordon && !node.is_unschedulable);
+    if (is_put_back) {
+      Veto(node.name);
+      plan_.steps.push_back({StepKind::kClear, node.name, acted.action, acted.incident, "PutBack"});
+      return false;
+    }
+    acted.is_applied = true;
+    if (FindingOf(node.name).state == NodeState::kHealthy) {
+      if (!acted.healthy_since) acted.healthy_since = now_;
+    } else {
+      acted.healthy_since.reset();  // not known is not healthy
+    }
+    const bool has_recovered = spec_.recovery_period > Duration::zero() && acted.healthy_since &&
+                               now_ - *acted.healthy_since >= spec_.recovery_period;
+    if (!has_recovered && node.is_selected) return true;
+    plan_.steps.push_back(
+        {StepKind::kRelease, node.name, acted.action, acted.incident, has_recovered ? "Recovered" : "NotSelected"});
+    return false;
+  }
+
+  // In the status and without our mark: not done yet, or undone by a person.
+  bool KeepUnmarked(const PolicyNode& node, const ActedNode& acted) {
+    if (acted.is_applied) {
+      Veto(node.name);
+      return false;
+    }
+    const bool is_fresh = acted.since && now_ - *acted.since <= kIntentLife;
+    const bool is_slow = FindingOf(node.name).state == NodeState::kSlow;
+    if (!is_fresh || !is_slow || HasTripped() || !WhyNever(node).reason.empty()) return false;
+    plan_.steps.push_back({StepKind::kAct, node.name, acted.action, acted.incident, "Slow"});
+    return true;
+  }
+
+  void Veto(const std::string& node) {
+    std::erase_if(plan_.status.vetoes, [&](const api::NodeVeto& veto) { return veto.node == node; });
+    plan_.status.vetoes.push_back({node, now_ + spec_.veto_period});
+  }
+
+  std::vector<std::pair<std::string, NodeFinding>> SlowNodes() const {
+    std::vector<std::pair<std::string, NodeFinding>> slow;
+    for (const auto& [name, finding] : findings_) {
+      const PolicyNode* node = Find(name);
+      if (finding.state == NodeState::kSlow && node != nullptr && node->is_selected) slow.emplace_back(name, finding);
+    }
+    std::stable_sort(slow.begin(), slow.end(),
+                     [](const auto& a, const auto& b) { return a.second.slowdown > b.second.slowdown; });
+    return slow;
+  }
+
+  void TripBreaker() {
+    const int64_t limit = CountOf(spec_.budget.breaker_nodes, plan_.status.selected_nodes);
+    const auto blamed = static_cast<int64_t>(SlowNodes().size());
+    if (blamed <= limit || HasTripped()) return;
+    api::SetCondition(
+        plan_.status.conditions,
+        {.type = std::string(kBreakerCondition),
+         .status = ConditionStatus::kTrue,
+         .reason = "TooManyBlamed",
+         .message = fmt::format("{} nodes were blamed at a time, more than {}: the cause is none of them. "
+                                "Set the annotation paceline.dev/reset-breaker to \"true\" to go on",
+                                blamed, limit)},
+        now_);
+  }
+
+  // Why the node may not be touched at all; an empty reason when it may.
+  Refusal WhyNever(const PolicyNode& node) const {
+    const auto refuse = [&](const char* reason, std::string message) {
+      return Refusal{node.name, {}, reason, std::move(message)};
+    };
+    if (spec_.action == StragglerAction::kObserve) return refuse("ObserveOnly", "the policy only observes");
+    if (!spec_.pause_requests.empty()) {
+      return refuse("Paused", fmt::format("paused: {}", fmt::join(spec_.pause_requests, "; ")));
+    }
+    if (!node.excluded.empty()) return refuse("Excluded", node.excluded);
+    if (!node.other_writer.empty()) return refuse("OtherWriter", node.other_writer + " takes care of the node");
+    if (node.mark && !IsOurs(node)) return refuse("OtherPolicy", "out because of policy " + node.mark->policy);
+    if (node.is_unschedulable && !IsOurs(node)) return refuse("AlreadyCordoned", "somebody else has cordoned it");
+    for (const api::NodeVeto& veto : plan_.status.vetoes) {
+      if (veto.node == node.name) {
+        return refuse("Vetoed", "a person has put it back; not again before " + FormatRfc3339(*veto.until));
+      }
+    }
+    return {};
+  }
+
+  Refusal WhyNot(const PolicyNode& node, const NodeFinding& finding) const {
+    Refusal never = WhyNever(node);
+    if (!never.reason.empty()) return never;
+    const auto refuse = [&](const char* reason, std::string message) {
+      return Refusal{node.name, {}, reason, std::move(message)};
+    };
+    for (const api::PastAction& action : plan_.status.recent_actions) {
+      if (action.node == node.name && now_ - *action.at < spec_.cool_down) {
+        return refuse("CoolDown", fmt::format("there was an action {} ago, and the cool-down is {}",
+                                              Minutes(now_ - *action.at), Minutes(spec_.cool_down)));
+      }
+    }
+    if (HasTripped()) return refuse("BreakerTripped", "the breaker has tripped");
+    const int64_t limit = CountOf(spec_.budget.max_nodes, plan_.status.selected_nodes);
+    if (NodesOut() + 1 > limit) {
+      return refuse("Budget", fmt::format("{} of {} selected nodes are out, and {} may be", NodesOut(),
+                                          plan_.status.selected_nodes, limit));
+    }
+    const auto recent =
+        std::count_if(plan_.status.recent_actions.begin(), plan_.status.recent_actions.end(),
+                      [&](const api::PastAction& action) { return now_ - *action.at < spec_.budget.action_period; });
+    if (recent >= spec_.budget.max_actions) {
+      return refuse("Rate", fmt::format("{} actions within {}, and {} may be", recent,
+                                        Minutes(spec_.budget.action_period), spec_.budget.max_actions));
+    }
+    if (finding.approval == ApprovalState::kWaiting) {
+      return refuse("WaitingForApproval", "set the annotation paceline.dev/approve of the Incident to \"true\"");
+    }
+    if (finding.approval == ApprovalState::kExpired) {
+      return refuse("ApprovalExpired", "nobody has approved it within " + Minutes(spec_.approval_period));
+    }
+    return {};
+  }
+
+  // Selected nodes that take no pods now, whoever has done it, and those that are about to.
+  int64_t NodesOut() const {
+    std::set<std::string> out;
+    for (const PolicyNode& node : input_.nodes) {
+      if (node.is_selected && (node.is_unschedulable || node.mark)) out.insert(node.name);
+    }
+    for (const ActedNode& acted : plan_.status.acted_nodes) out.insert(acted.node);
+    return static_cast<int64_t>(out.size());
+  }
+
+  void ActOnSlow() {
+    for (const auto& [name, finding] : SlowNodes()) {
+      if (IsActed(name)) continue;
+      Refusal refusal = WhyNot(*Find(name), finding);
+      if (!refusal.reason.empty()) {
+        refusal.incident = finding.incident;
+        plan_.refusals.push_back(std::move(refusal));
+        continue;
+      }
+      plan_.status.acted_nodes.push_back({name, spec_.action, finding.incident, now_, false, std::nullopt});
+      plan_.status.recent_actions.push_back({name, spec_.action, now_});
+      plan_.status.last_action = now_;
+      plan_.steps.push_back({StepKind::kAct, name, spec_.action, finding.incident, "Slow"});
+    }
+  }
+
+  void Set(std::string_view type, ConditionStatus status, const char* reason, std::string message) {
+    api::SetCondition(plan_.status.conditions,
+                      {.type = std::string(type),
+                       .status = status,
+                       .observed_generation = input_.policy.metadata.generation,
+                       .reason = reason,
+                       .message = std::move(message)},
+                      now_);
+  }
+
+  void SetConditions() {
+    if (spec_.pause_requests.empty()) {
+      Set(kPausedCondition, ConditionStatus::kFalse, "NoRequest", "");
+    } else {
+      Set(kPausedCondition, ConditionStatus::kTrue, "Requested",
+          fmt::format("{}", fmt::join(spec_.pause_requests, "; ")));
+    }
+    if (api::FindCondition(plan_.status.conditions, kBreakerCondition) == nullptr) {
+      Set(kBreakerCondition, ConditionStatus::kFalse, "WithinLimit", "");
+    }
+    if (spec_.detection.window * spec_.detection.windows > kLongestDetection) {
+      Set(kReadyCondition, ConditionStatus::kFalse, "DetectionTooLong",
+          "windows times window is more than 15 min, which is what agents remember: no node is ever blamed");
+    } else if (spec_.restart_job) {
+      Set(kReadyCondition, ConditionStatus::kTrue, "RestartNotSupported",
+          "restartJob is not carried out: jobs are not restarted");
+    } else {
+      Set(kReadyCondition, ConditionStatus::kTrue, "Watching", "");
+    }
+  }
+
+  const PolicyInput& input_;
+  const api::StragglerPolicySpec& spec_;
+  const WallTime now_;
+  std::map<std::string, NodeFinding> findings_;
+  std::map<std::string, const PolicyNode*> nodes_;
+  PolicyPlan plan_;
+};
+
+}  // namespace
+
+int64_t CountOf(const std::string& count_or_percent, int64_t nodes) {
+  int64_t value = 0;
+  const char* end = count_or_percent.data() + count_or_percent.size();
+  const auto [rest, error] = std::from_chars(count_or_percent.data(), end, value);
+  if (error != std::errc() || value < 0) return 0;
+  if (rest == end) return value;
+  const bool is_percent = *rest == '%' && rest + 1 == end && value <= 100;
+  // None of the nodes was asked for; of any other share of a small pool one node is the least.
+  if (!is_percent || value == 0) return 0;
+  return std::max<int64_t>(nodes * value / 100, 1);
+}
+
+PolicyPlan PlanPolicy(const PolicyInput& input) { return PolicyPlanner(input).Plan(); }
+
+}  // namespace paceline::operator_
