@@ -86,7 +86,7 @@ class PaceMeter {
   std::vector<Span> waiting_;  // of windows that are not over
   bool has_overflowed_ = false;
   std::optional<WallTime> first_;
-  int64_t open_ = 0;  // the first window that was not over at the last Close
+  int64_t open_ = 0;                  // the first window that was not over at the last Close
   std::optional<WallTime> last_end_;  // latest end of an operation of a closed window
   std::deque<PaceWindow> windows_;
 };

@@ -75,7 +75,8 @@ class Collector {
   analysis::Tables TablesOf(const std::string& run) const EXCLUDES(mutex_);
   // kNotFound for a run without processes here. docs/formats/trace-tables.md, "Records".
   Result<Json> RecordsOf(const std::string& run, WallTime since) const EXCLUDES(mutex_);
-  // Of the ranks here, windows that began at or after `since`; kNotFound as above. docs/formats/trace-tables.md, "Pace".
+  // Of the ranks here, windows that began at or after `since`; kNotFound as above. docs/formats/trace-tables.md,
+  // "Pace".
   Result<std::vector<analysis::RankPace>> PacesOf(const std::string& run, WallTime since) const EXCLUDES(mutex_);
   // Of all runs, raised at or after `since`.
   std::vector<TraceTrigger> TriggersSince(WallTime since) const EXCLUDES(mutex_);
