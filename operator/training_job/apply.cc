@@ -23,42 +23,42 @@ bool IsOwnedBy(const Json& object, const std::string& uid) {
   return false;
 }
 
-Result<Refusal> CreateOwned(const api::TrainingJob& job, const kube::Resource& resource, const Json& manifest,
-                            kube::Client& client, Deadline deadline) {
+Result<JobRefusal> CreateOwned(const api::TrainingJob& job, const kube::Resource& resource, const Json& manifest,
+                               kube::Client& client, Deadline deadline) {
   const kube::ObjectKey key{job.metadata.ns, manifest["metadata"]["name"].get<std::string>()};
   const Result<Json> made =
       client.Create(resource, manifest, {.field_manager = std::string(kTrainingJobManager)}, deadline);
-  if (made.ok()) return Refusal{};
+  if (made.ok()) return JobRefusal{};
   switch (made.status().code()) {
     case StatusCode::kAlreadyExists: break;
     case StatusCode::kInvalidArgument:
-      return Refusal{resource.kind + "Rejected",
-                     api::Say(RefusalAdvice(resource.kind + "Rejected"),
-                              fmt::format("the API server does not accept the {} that this job needs: {}",
-                                          resource.kind, made.status().message()))};
+      return JobRefusal{resource.kind + "Rejected",
+                        api::Say(RefusalAdvice(resource.kind + "Rejected"),
+                                 fmt::format("the API server does not accept the {} that this job needs: {}",
+                                             resource.kind, made.status().message()))};
     case StatusCode::kPermissionDenied:
-      return Refusal{"NotAllowed",
-                     api::Say(RefusalAdvice("NotAllowed"),
-                              fmt::format("the {} may not be made: {}", resource.kind, made.status().message()))};
+      return JobRefusal{"NotAllowed",
+                        api::Say(RefusalAdvice("NotAllowed"),
+                                 fmt::format("the {} may not be made: {}", resource.kind, made.status().message()))};
     default: return made.status();
   }
   Result<Json> existing = client.Get(resource, key, deadline);
   if (!existing.ok()) return existing.status();  // gone again: the next pass makes it
   if (IsOwnedBy(*existing, job.metadata.uid)) {
-    if (!kube::IsBeingDeleted(*existing)) return Refusal{};
+    if (!kube::IsBeingDeleted(*existing)) return JobRefusal{};
     return UnavailableError(fmt::format("{} {} is being deleted", resource.Display(), key.ToString()));
   }
-  return Refusal{"NameConflict", api::Say(RefusalAdvice("NameConflict"),
-                                          fmt::format("{} \"{}\" exists and does not belong to this TrainingJob",
-                                                      resource.kind, key.name))};
+  return JobRefusal{"NameConflict", api::Say(RefusalAdvice("NameConflict"),
+                                             fmt::format("{} \"{}\" exists and does not belong to this TrainingJob",
+                                                         resource.kind, key.name))};
 }
 
 }  // namespace
 
-Result<Refusal> ApplyCreations(const api::TrainingJob& job, const std::vector<TrainingJobAction>& actions,
-                               kube::Client& client, Deadline deadline) {
+Result<JobRefusal> ApplyCreations(const api::TrainingJob& job, const std::vector<TrainingJobAction>& actions,
+                                  kube::Client& client, Deadline deadline) {
   for (const TrainingJobAction& action : actions) {
-    Result<Refusal> refusal = Refusal{};
+    Result<JobRefusal> refusal = JobRefusal{};
     if (std::holds_alternative<CreateService>(action)) {
       refusal = CreateOwned(job, kube::kServices, ServiceManifest(job), client, deadline);
     } else if (const auto* create = std::get_if<CreateJob>(&action)) {
@@ -66,7 +66,7 @@ Result<Refusal> ApplyCreations(const api::TrainingJob& job, const std::vector<Tr
     }
     if (!refusal.ok() || !refusal->reason.empty()) return refusal;
   }
-  return Refusal{};
+  return JobRefusal{};
 }
 
 Status ApplyDeletions(const api::TrainingJob& job, const std::vector<TrainingJobAction>& actions, kube::Writer& writer,

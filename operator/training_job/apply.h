@@ -12,15 +12,15 @@
 namespace paceline::operator_ {
 
 // Something that the server refused and will refuse again until a person changes something.
-struct Refusal {
+struct JobRefusal {
   std::string reason;   // "NameConflict", "ServiceRejected", "JobRejected", "NotAllowed"; empty: none
   std::string message;  // what to do about it
 };
 
 // Blocks until `deadline`. Creates in order, stopping at the first refusal, which is returned as a value; other
 // failures are a Status. ConfirmJob is not carried out here.
-Result<Refusal> ApplyCreations(const api::TrainingJob& job, const std::vector<TrainingJobAction>& actions,
-                               kube::Client& client, Deadline deadline);
+Result<JobRefusal> ApplyCreations(const api::TrainingJob& job, const std::vector<TrainingJobAction>& actions,
+                                  kube::Client& client, Deadline deadline);
 
 // Deletes; what is gone already is done. To be called after the status was written, because the status then is all that
 // remembers the start.

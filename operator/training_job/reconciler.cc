@@ -38,7 +38,7 @@ class JobPass {
       RETURN_IF_ERROR(Confirm(confirm->generation, seen));
       plan = PlanTrainingJob(job_, seen);
     }
-    ASSIGN_OR_RETURN(const Refusal refusal, ApplyCreations(job_, plan.actions, env_.client, deadline_));
+    ASSIGN_OR_RETURN(const JobRefusal refusal, ApplyCreations(job_, plan.actions, env_.client, deadline_));
     if (!refusal.reason.empty()) {
       seen.refusal_reason = refusal.reason;
       seen.refusal_message = refusal.message;
