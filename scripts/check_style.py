@@ -336,6 +336,30 @@ def check_joined_names(file: File, tree: Tree) -> Hits:
             yield number, f"{re.match(r'[^( ]*', name).group()} is defined in {first}:{line}, too, and both may be compiled as one; tell it once"
 
 
+def check_one_definition(file: File, tree: Tree) -> Hits:
+    """Two types of one name in one namespace are one type to the linker: it keeps one of their destructors for both."""
+    if not hasattr(tree, "types"):
+        tree.types = {}
+        for path, other in sorted(tree.files.items()):
+            for number, name in types_of_header(other) if path.endswith(".h") else ():
+                tree.types.setdefault(name, (path, number))
+    for number, name in types_of_header(file):
+        first, line = tree.types.get(name, (file.path, 0))
+        if first != file.path:
+            yield number, f"{name} is defined in {first}:{line}, too; give one of them another name"
+
+
+def types_of_header(file: File) -> Iterable[tuple[int, str]]:
+    """(line, qualified name) of the types that a header defines at the outermost level of its namespace."""
+    space = ""
+    for number, line in enumerate(file.code, 1):
+        opened = re.match(r"namespace ([\w:]+) \{", line)
+        space = opened.group(1) if opened else space
+        match = re.match(r"(?:struct|class|enum class) (\w+)\b(?!::)[^;<]*\{", line)
+        if match:
+            yield number, f"{space}::{match.group(1)}"
+
+
 def check_bash_head(file: File, _: Tree) -> Hits:
     """Programs only: a file without #! is sourced and takes the options of whoever sources it."""
     shell = re.match(r"#!.*\b(bash|sh)\b", file.lines[0])
@@ -357,6 +381,7 @@ CPP = ["*.h", "*.cc", "*.c"]
 RULES = [
     Rule("layer", check_layers),
     Rule("joined-names", check_joined_names, only=["*.cc"]),
+    Rule("one-definition", check_one_definition, only=["*.h"], allow=["tests/*"]),
     Rule("third-party", check_third_party, allow=["tests/*", "bench/*"]),
     Rule("header-includes", check_includes_of_header, only=["*.h"]),
     Rule("wall-clock",

@@ -13,8 +13,8 @@ namespace paceline::blocks {
 namespace {
 
 // Digests that the conversion checks; they are not part of what is measured.
-Result<LayerSource> Open(const std::string& path) {
-  LayerSource source;
+Result<SourceBlob> Open(const std::string& path) {
+  SourceBlob source;
   StreamTally blob, tar;
   std::string piece(1U << 20, '\0');
   ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> file, OpenFileSource(path));
@@ -40,7 +40,7 @@ double CpuSeconds(const rusage& usage) {
 
 Status Run(const std::string& layer, const std::string& folder, const ConvertOptions& options) {
   const RealClock clock;
-  ASSIGN_OR_RETURN(LayerSource source, Open(layer));
+  ASSIGN_OR_RETURN(SourceBlob source, Open(layer));
   ASSIGN_OR_RETURN(const std::unique_ptr<BlobStore> store, OpenFolderStore(folder, StoreAccess::kWrite));
   ConvertProgress progress;
   rusage before{}, after{};

@@ -14,7 +14,7 @@ LayerBench::LayerBench() {
 Result<ConvertedLayer> LayerBench::Convert(const std::string& tar, const std::string& blob, LowerTree* lower,
                                            int threads) {
   const std::string& bytes = blob.empty() ? tar : blob;
-  LayerSource source{NewStringSource(bytes), Sha256Of(bytes), bytes.size(), Sha256Of(tar)};
+  SourceBlob source{NewStringSource(bytes), Sha256Of(bytes), bytes.size(), Sha256Of(tar)};
   options.threads = threads;
   ConvertProgress progress;
   return ConvertLayer(std::move(source), lower, *store_, options, clock_, &progress, {});

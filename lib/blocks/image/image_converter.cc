@@ -76,7 +76,7 @@ Result<LayerReport> Converter::TakeLayer(const SourceLayer& layer, const Digest&
     report.converted.layer.source = layer.blob.digest;
     return report;
   }
-  LayerSource source{nullptr, layer.blob.digest, layer.blob.size_bytes, layer.diff_id};
+  SourceBlob source{nullptr, layer.blob.digest, layer.blob.size_bytes, layer.diff_id};
   ASSIGN_OR_RETURN(source.blob, source_.OpenLayer(layer.blob, Soon()));
   ASSIGN_OR_RETURN(report.converted, ConvertLayer(std::move(source), &lower_, store_, conversion_.options, clock_,
                                                   conversion_.progress, stop_));

@@ -51,7 +51,7 @@ class LayerConversion {
             options.known),
         cutter_(options.max_chunk_blocks, [this](std::string content) { return pipeline_.Push(std::move(content)); }) {}
 
-  Result<ConvertedLayer> Run(LayerSource source, const std::stop_token& stop);
+  Result<ConvertedLayer> Run(SourceBlob source, const std::stop_token& stop);
   Result<ConvertedLayer> RunTree(std::unique_ptr<ByteSource> tar, const std::stop_token& stop);
 
  private:
@@ -162,7 +162,7 @@ Status LayerConversion::WriteIndex(const Digest& diff_id, ConvertedLayer* conver
   return Status();
 }
 
-Result<ConvertedLayer> LayerConversion::Run(LayerSource source, const std::stop_token& stop) {
+Result<ConvertedLayer> LayerConversion::Run(SourceBlob source, const std::stop_token& stop) {
   StreamTally blob_tally, tar_tally;
   std::unique_ptr<ByteSource> stream = NewTallySource(
       std::make_unique<WatchedSource>(std::move(source.blob), &progress_->source_bytes, stop), &blob_tally);
@@ -224,7 +224,7 @@ Status LayerConversion::Store(ConvertedLayer* converted) {
 
 }  // namespace
 
-Result<ConvertedLayer> ConvertLayer(LayerSource source, LowerTree* lower, BlobStore& store,
+Result<ConvertedLayer> ConvertLayer(SourceBlob source, LowerTree* lower, BlobStore& store,
                                     const ConvertOptions& options, const Clock& clock, ConvertProgress* progress,
                                     std::stop_token stop) {
   const std::string shown = "layer " + source.digest.ToString();

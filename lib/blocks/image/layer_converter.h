@@ -36,7 +36,7 @@ struct ConvertProgress {
   std::atomic<uint64_t> stored_bytes{0};  // of data blobs
 };
 
-struct LayerSource {
+struct SourceBlob {
   std::unique_ptr<ByteSource> blob;
   Digest digest;            // of the blob
   uint64_t size_bytes = 0;  // of the blob
@@ -56,7 +56,7 @@ struct ConvertedLayer {
 // kDataLoss when the blob's digest, size or DiffID is not as said, or the archive is damaged; kUnimplemented and
 // kInvalidArgument for what a block image cannot hold (the image is then used as it is); kCancelled. After a failure
 // the store holds nothing that a reader could find.
-Result<ConvertedLayer> ConvertLayer(LayerSource source, LowerTree* lower, BlobStore& store,
+Result<ConvertedLayer> ConvertLayer(SourceBlob source, LowerTree* lower, BlobStore& store,
                                     const ConvertOptions& options, const Clock& clock, ConvertProgress* progress,
                                     std::stop_token stop);
 

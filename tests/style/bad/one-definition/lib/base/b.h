@@ -1,0 +1,10 @@
+// Another type of that name.
+#pragma once
+
+namespace paceline {
+
+struct Same {  // BAD
+  double two = 0;
+};
+
+}  // namespace paceline
