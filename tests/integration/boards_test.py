@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every query of the Grafana boards on a real Prometheus: scripts/testbed up kubernetes prometheus --nodes 2.
+"""Every query of the Grafana boards on a real Prometheus: scripts/testbed up kubernetes hdfs prometheus
+--nodes 2.
 
   eval "$(scripts/testbed env)"; tests/integration/boards_test.py
 
@@ -7,7 +8,7 @@ Agents, holders and operator run as processes, on the nodes n1 and n2 and here, 
 chart's rules. A traced TrainingJob of four workers with a GPU each (nodes are told to have some) loads and saves through a
 checkpoint volume; a rank is killed, so that the gang starts again on the same nodes; a node is cordoned. Then every panel's
 query has to give data, but for those that tests/boards/boards.py names with what they wait for. Ends with "N passed, N
-failed, N skipped". Without KUBECONFIG or PROMETHEUS_URL all is skipped.
+failed, N skipped". Without KUBECONFIG, HDFS_URI or PROMETHEUS_URL all is skipped.
 """
 import json
 import os
@@ -23,7 +24,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "op
 import bed  # noqa: E402
 import nodes  # noqa: E402
 import trace_test  # noqa: E402
-from nodes import AGENT_PORT, NODES, PROGRAMS, NodeProcess, in_node  # noqa: E402
+from nodes import AGENT_PORT, NODES, PROGRAMS, NodeProcess  # noqa: E402
 
 sys.path.insert(0, os.path.join(bed.ROOT, "tests", "boards"))
 import boards  # noqa: E402
@@ -52,7 +53,7 @@ def job(context, name):
     body = trace_test.manifest(context, name, TRAIN)
     spec = body["spec"]
     spec["restartPolicy"] = {"mode": "OnFailure", "maxRestarts": 2}
-    spec["checkpoints"] = [{"name": "model", "uri": f"file:///tmp/paceline-boards-{context.ns}", "mountPath": "/checkpoints",
+    spec["checkpoints"] = [{"name": "model", "uri": f"{os.environ['HDFS_URI']}/{context.ns}", "mountPath": "/checkpoints",
                             "createDirectory": True}]
     spec["template"]["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": "1"}
     return bed.create(body)
@@ -164,10 +165,9 @@ def check(context):
         for process in agents + holders:
             process.end("TERM")
         stop_scraping()
-        for node in NODES:
-            in_node(node, "rm", "-rf", f"/tmp/paceline-boards-{context.ns}")
+        bed.run(nodes.TESTBED, "hdfs", "dfs", "-rm", "-r", "-skipTrash", f"/{context.ns}", ok=False)
 
 
 if __name__ == "__main__":
-    sys.exit(nodes.run_check("every_panel_has_data", "boards", ("KUBECONFIG", "PROMETHEUS_URL"),
-                             "scripts/testbed up kubernetes prometheus --nodes 2", check))
+    sys.exit(nodes.run_check("every_panel_has_data", "boards", ("KUBECONFIG", "HDFS_URI", "PROMETHEUS_URL"),
+                             "scripts/testbed up kubernetes hdfs prometheus --nodes 2", check))
