@@ -80,6 +80,43 @@ constexpr Advice kRefusalRows[] = {
     {kRefusals, "", "a TrainingJob cannot be carried out", kNothingStarts, "do what the message says"},
 };
 
+constexpr std::string_view kLeftAlone = "Incident of a StragglerPolicy, action Refused";
+constexpr std::string_view kStaysSlow = "the job stays as slow as its slowest node";
+
+// Why a StragglerPolicy leaves a slow node alone, and its conditions.
+constexpr Advice kStragglers[] = {
+    {kLeftAlone, "ObserveOnly", "the policy only observes", kStaysSlow,
+     "set spec.action of the policy to Taint or Cordon when you trust what it says"},
+    {kLeftAlone, "Paused", "the policy is paused", kStaysSlow, "take the texts out of spec.pauseRequests"},
+    {kLeftAlone, "Excluded", "the node is not for policies: a label, an annotation, or the control plane", kStaysSlow,
+     "look at the node yourself"},
+    {kLeftAlone, "OtherWriter", "another controller takes care of the node, or it announces maintenance", kStaysSlow,
+     "let that controller see to it"},
+    {kLeftAlone, "OtherPolicy", "another StragglerPolicy has the node out", "",
+     "give the policies selectors that do not overlap"},
+    {kLeftAlone, "AlreadyCordoned", "somebody else has cordoned the node", "", ""},
+    {kLeftAlone, "Vetoed", "a person has put the node back", kStaysSlow, "cordon it by hand, or wait for vetoPeriod"},
+    {kLeftAlone, "CoolDown", "there was an action on the node a short time ago", kStaysSlow, "wait for coolDown"},
+    {kLeftAlone, "BreakerTripped", "the breaker has tripped", kStaysSlow, "see condition BreakerTripped of the policy"},
+    {kLeftAlone, "Budget", "as many nodes are out as may be", kStaysSlow,
+     "mend those that are out and put them back, or raise budget.maxNodes"},
+    {kLeftAlone, "Rate", "as many actions were taken as may be in a while", kStaysSlow,
+     "wait for budget.actionPeriod, or raise budget.maxActions"},
+    {kLeftAlone, "WaitingForApproval", "a person is to approve", kStaysSlow,
+     "set the annotation paceline.dev/approve of the Incident to \"true\""},
+    {kLeftAlone, "ApprovalExpired", "nobody approved within approvalPeriod", kStaysSlow,
+     "approve the next Incident, which asks anew"},
+    {"StragglerPolicy, condition BreakerTripped", "TooManyBlamed",
+     "more nodes were blamed at a time than budget.breakerNodes", "the policy does nothing until it is reset",
+     "look at the network and the job; then set the policy's annotation paceline.dev/reset-breaker to \"true\""},
+    {"StragglerPolicy, condition Paused", "Requested", "there are texts in spec.pauseRequests",
+     "the policy does nothing to nodes", "take them out when their reason is gone"},
+    {"StragglerPolicy, condition Ready", "DetectionTooLong", "windows times window is longer than what agents remember",
+     "no node is ever blamed", "set fewer or shorter windows: 15 min in all"},
+    {"StragglerPolicy, condition Ready", "RestartNotSupported", "restartJob is set, and is not carried out",
+     "jobs are not restarted away from slow nodes", "restart the job yourself; unset restartJob"},
+};
+
 // Reasons of conditions that ask nothing of anybody.
 constexpr Advice kQuiet[] = {
     {kProgressing, "Pending, Starting, Running, Succeeded, Failed, Unknown", "the run's phase; nothing holds it up", "",
@@ -100,6 +137,10 @@ constexpr Advice kQuiet[] = {
     {"TrainingJob, condition Suspended", "Suspended, EndingWorkers, NotSuspended",
      "the workers are gone, are being ended, or may run", "", ""},
     {"TrainingJob, condition Complete", "AllWorkersSucceeded", "all workers succeeded", "", ""},
+    {"StragglerPolicy, condition Ready", "Watching", "the policy looks at its nodes", "", ""},
+    {"StragglerPolicy, condition Paused", "NoRequest", "nobody has asked for a pause", "", ""},
+    {"StragglerPolicy, condition BreakerTripped", "WithinLimit, Reset",
+     "few enough nodes were blamed at a time, or a person has reset it", "", ""},
 };
 
 template <size_t kCount>
@@ -123,6 +164,7 @@ std::vector<Advice> AllMessages() {
   all.insert(all.end(), {kInvalidAnnotation, kCheckpointMountLost, kMountRestarted, kMountLost, kFirstStepNotVisible,
                          kNoMarker, kSomeMarkers, kNotReported, kTrainingStalled, kTrainingSlow, kRestarting, kFailed,
                          kSuspended, kComplete});
+  all.insert(all.end(), std::begin(kStragglers), std::end(kStragglers));
   all.insert(all.end(), std::begin(kQuiet), std::end(kQuiet));
   return all;
 }
