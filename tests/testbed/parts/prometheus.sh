@@ -21,6 +21,7 @@ scrape_configs:
 - job_name: prometheus
   static_configs: [{targets: ["$HUB_IP:9090", "$HUB_IP:9093"]}]
 - job_name: files
+  honor_labels: true
   file_sd_configs: [{files: ["$folder/targets/*.yaml", "$folder/targets/*.json"], refresh_interval: 5s}]
 YAML
   [ -e "$PKI/admin.kubeconfig" ] || return 0
