@@ -85,7 +85,7 @@ def check_defaults(server, cases):
     assert stored["spec"]["startup"]["image"] == {"prefetch": True, "convert": "Auto"}, stored["spec"]["startup"]
     assert stored["spec"]["restartPolicy"] == {"mode": "OnFailure", "maxRestarts": 3}
     _, policy = server.create(cases["bases"]["StragglerPolicy"])
-    assert policy["spec"]["budget"] == {"maxNodes": 1, "maxActions": 1, "actionPeriod": "1h"}, policy["spec"]["budget"]
+    assert policy["spec"]["budget"] == {"maxNodes": 1, "maxActions": 1, "actionPeriod": "1h", "breakerNodes": "20%"}, policy["spec"]["budget"]
     assert policy["spec"]["detection"]["required"] == 4, policy["spec"]["detection"]
 
 
