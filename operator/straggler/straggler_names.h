@@ -3,28 +3,11 @@
 
 #include <string_view>
 
-#include "lib/api/names.h"
-#include "lib/kube/resource.h"
-#include "operator/resources.h"
-
 namespace paceline::operator_ {
-
-inline const kube::Resource kStragglerPolicies = ResourceOf(api::kStragglerPolicyKind);
-
-// Field managers.
-inline constexpr std::string_view kSlowdownManager = "paceline-slowdown";
-inline constexpr std::string_view kStragglerManager = "paceline-straggler";
 
 // Annotation and taint of a node that a policy has out.
 inline constexpr std::string_view kStragglerKey = "paceline.dev/straggler";
 // On a node, by a person: no policy touches it; the value is the reason.
 inline constexpr std::string_view kExcludeAnnotation = "paceline.dev/straggler-exclude";
-// "true" on an Incident: the action may be taken. "true" on a policy: its breaker is reset.
-inline constexpr std::string_view kApproveAnnotation = "paceline.dev/approve";
-inline constexpr std::string_view kResetBreakerAnnotation = "paceline.dev/reset-breaker";
-// Label of Incidents that a policy made: its name.
-inline constexpr std::string_view kPolicyLabel = "paceline.dev/straggler-policy";
-// On policies that may have nodes out: they are put back before it goes.
-inline constexpr std::string_view kStragglerFinalizer = "paceline.dev/straggler-nodes";
 
 }  // namespace paceline::operator_

@@ -20,6 +20,7 @@
 #include "lib/base/unique_fd.h"
 #include "tests/blocks_image/erofs_mount.h"
 #include "tests/blocks_image/tree_facts.h"
+#include "tests/fakes/child_program.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace paceline::deps {
@@ -29,69 +30,24 @@ using testing::HasSubstr;
 using Words = std::vector<std::string>;
 namespace fs = std::filesystem;
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 class DepsProgramTest : public testing::Test {
  protected:
-  struct Started {
-    pid_t pid = -1;
-    UniqueFd out;
-  };
-  struct Ran {
-    int code = 0;
-    std::string out;
-  };
-
   void TearDown() override {
     if (is_mounted_)
       Run({"unmount", root_, "--force", "--run-folder", folder_ / "run", "--upper-folder", folder_ / "upper"});
   }
 
-  static Started Start(Words words) {
-    int ends[2];
-    EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  static fakes::ChildProgram Start(Words words) {
     words.insert(words.begin(), {PACELINE_PACECTL, "deps"});
-    const pid_t pid = fork();
-    if (pid == 0) {
+    return fakes::StartProgram(std::move(words), [] {
       setpgid(0, 0);
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      dup2(ends[1], STDOUT_FILENO);
-      dup2(ends[1], STDERR_FILENO);
-      std::vector<char*> pointers;
-      for (std::string& word : words) pointers.push_back(word.data());
-      pointers.push_back(nullptr);
-      execv(pointers[0], pointers.data());
-      _exit(98);
-    }
-    close(ends[1]);
-    return {pid, UniqueFd(ends[0])};
+    });
   }
-  static std::string ReadUntil(const Started& program, const std::string& text) {
-    std::string seen;
-    char letter;
-    while (seen.find(text) == std::string::npos && read(program.out.get(), &letter, 1) == 1) seen += letter;
-    return seen;
-  }
-  static Ran Finish(const Started& program) {
-    Ran ran;
-    char buffer[4096];
-    for (ssize_t got; (got = read(program.out.get(), buffer, sizeof buffer)) > 0;) {
-      ran.out.append(buffer, static_cast<size_t>(got));
-    }
-    int status = 0;
-    waitpid(program.pid, &status, 0);
-    ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return ran;
-  }
-  static Ran Run(Words words) { return Finish(Start(std::move(words))); }
+  static fakes::ChildResult Run(Words words) { return fakes::Finish(Start(std::move(words))); }
   Json RunJson(Words words) const {
     words.insert(words.end(), {"-o", "json"});
-    const Ran ran = Run(std::move(words));
+    const fakes::ChildResult ran = Run(std::move(words));
     EXPECT_EQ(ran.code, 0) << ran.out;
     return ParseJson(ran.out).value_or(Json::object());
   }
@@ -140,17 +96,17 @@ TEST_F(DepsProgramTest, RecordsAndPutsBackByMountAndByCopy) {
   fs::remove_all(root_);
 
   if (!blocks::WhyNoErofs().empty()) GTEST_SKIP() << blocks::WhyNoErofs();
-  const Ran mounted = Run(Restore({"--keep-times"}));
+  const fakes::ChildResult mounted = Run(Restore({"--keep-times"}));
   ASSERT_EQ(mounted.code, 0) << mounted.out;
   EXPECT_THAT(mounted.out, HasSubstr("mounted in"));
   EXPECT_EQ(Facts(), installed);
   // It takes writes, and gives them up with the mount.
   std::ofstream(root_ + "/lib/0") << "written";
   fs::remove(root_ + "/lib/1");
-  EXPECT_EQ(ReadFile(root_ + "/lib/0"), "written");
+  EXPECT_EQ(fakes::ReadText(root_ + "/lib/0"), "written");
   EXPECT_THAT(Run(Restore({"--keep-times"})).out, HasSubstr("in place already"));
   const Words unmount = {"unmount", root_, "--run-folder", folder_ / "run", "--upper-folder", folder_ / "upper"};
-  const Ran unmounted = Run(unmount);
+  const fakes::ChildResult unmounted = Run(unmount);
   EXPECT_EQ(unmounted.code, 0) << unmounted.out;
   EXPECT_TRUE(fs::is_empty(root_));
   EXPECT_EQ(Run(unmount).code, 1);
@@ -170,12 +126,12 @@ TEST_F(DepsProgramTest, AMountShowsTheBaseBelowAndHidesWhatWasRemoved) {
   make_base();
   ASSERT_EQ(Run(Key("record")).code, 0);
   make_base();
-  const Ran mounted = Run(Restore());
+  const fakes::ChildResult mounted = Run(Restore());
   ASSERT_EQ(mounted.code, 0) << mounted.out;
-  EXPECT_EQ(ReadFile(root_ + "/changed"), "new\n");
-  EXPECT_EQ(ReadFile(root_ + "/kept"), "base\n");
-  EXPECT_EQ(ReadFile(root_ + "/d/added"), "added\n");
-  EXPECT_EQ(ReadFile(root_ + "/d/kept"), "base\n");
+  EXPECT_EQ(fakes::ReadText(root_ + "/changed"), "new\n");
+  EXPECT_EQ(fakes::ReadText(root_ + "/kept"), "base\n");
+  EXPECT_EQ(fakes::ReadText(root_ + "/d/added"), "added\n");
+  EXPECT_EQ(fakes::ReadText(root_ + "/d/kept"), "base\n");
   EXPECT_FALSE(fs::exists(root_ + "/removed"));
   EXPECT_FALSE(fs::exists(root_ + "/d/removed"));
 }
@@ -189,21 +145,21 @@ TEST_F(DepsProgramTest, WhateverMomentItIsKilledAtASnapshotIsWholeOrAbsent) {
   constexpr int kKills = 20;
   int absent = 0;
   for (int i = 0; i < kKills; ++i) {
-    const Started program = Start(Key("record", {"--empty-first", "--again"}));
+    const fakes::ChildProgram program = Start(Key("record", {"--empty-first", "--again"}));
     pollfd nothing = {-1, 0, 0};
     poll(&nothing, 1, static_cast<int>(whole_ms * (i + 0.5) / kKills));
     kill(-program.pid, SIGKILL);  // with what it has started
-    Finish(program);
+    fakes::Finish(program);
     if (!fs::exists(folder_ / "store/paceline-store")) {
       ++absent;
       continue;
     }
-    const Ran verified = Run({"verify", "--store", Store()});
+    const fakes::ChildResult verified = Run({"verify", "--store", Store()});
     EXPECT_EQ(verified.code, 0) << i << ": " << verified.out;
     if (Snapshots() == 0) ++absent;
   }
   EXPECT_GT(absent, 0);
-  const Ran last = Run(Key("record", {"--empty-first", "--again"}));
+  const fakes::ChildResult last = Run(Key("record", {"--empty-first", "--again"}));
   EXPECT_EQ(last.code, 0) << last.out;
   EXPECT_EQ(Snapshots(), 1U);
   // What dead recorders left is collected, and nothing else.
@@ -216,19 +172,19 @@ TEST_F(DepsProgramTest, OfTwoAtOnceOneRecordsAndTheOtherInstallsPrivately) {
   const std::string go = folder_ / "go";
   ASSERT_EQ(mkfifo(go.c_str(), 0600), 0);
   command_ = "mkdir -p " + root_ + "; echo begun; read word < " + go + "; echo x > " + root_ + "/file";
-  const Started first = Start(Key("record"));
-  ReadUntil(first, "begun");
-  const Ran refused = Run(Key("record"));
+  const fakes::ChildProgram first = Start(Key("record"));
+  fakes::ReadUntil(first, "begun");
+  const fakes::ChildResult refused = Run(Key("record"));
   EXPECT_EQ(refused.code, 1);
   // The directories are shared here, so it sees a recording under way before it comes to the lease.
   EXPECT_THAT(refused.out, testing::AnyOf(HasSubstr("held by"), HasSubstr("half full")));
-  const Started second = Start(Key("record", {"--always-install"}));
-  const std::string said = ReadUntil(second, "begun");
+  const fakes::ChildProgram second = Start(Key("record", {"--always-install"}));
+  const std::string said = fakes::ReadUntil(second, "begun");
   EXPECT_THAT(said, HasSubstr("not recorded: "));
   // For both ends, so that nobody waits for the other to open it; each of the two commands takes one line.
   const UniqueFd pipe(open(go.c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(write(pipe.get(), "now\nnow\n", 8), 8);
-  const Ran recorded = Finish(first), installed = Finish(second);
+  const fakes::ChildResult recorded = fakes::Finish(first), installed = fakes::Finish(second);
   EXPECT_EQ(recorded.code, 0) << recorded.out;
   EXPECT_EQ(installed.code, 0) << installed.out;
   EXPECT_EQ(Snapshots(), 1U);
@@ -240,7 +196,7 @@ TEST_F(DepsProgramTest, SaysWhyAKeyMisses) {
   fs::remove_all(root_);
   EXPECT_THAT(Run(Key("explain-key")).out, HasSubstr("there is a snapshot of this key"));
   EXPECT_THAT(Run(Key("explain-key", {"--epoch", "2"})).out, testing::ContainsRegex("epoch +0 +2\n"));
-  const Ran missed = Run(Key("restore", {"--copy", "--epoch", "2"}));
+  const fakes::ChildResult missed = Run(Key("restore", {"--copy", "--epoch", "2"}));
   EXPECT_EQ(missed.code, 4) << missed.out;
   EXPECT_THAT(missed.out, HasSubstr("no snapshot of key"));
 }
@@ -253,13 +209,13 @@ TEST_F(DepsProgramTest, TheInstallsExitCodeAndDamageAreTold) {
   ASSERT_EQ(Run(Key("record", {"--empty-first"})).code, 0);
   for (const auto& blob : fs::directory_iterator(folder_ / "store/blobs/sha256")) {
     if (fs::file_size(blob) < 1000000) continue;
-    std::string bytes = ReadFile(blob.path().string());
+    std::string bytes = fakes::ReadText(blob.path().string());
     bytes[500000] = static_cast<char>(bytes[500000] ^ 1);
     std::ofstream(blob.path(), std::ios::binary) << bytes;
   }
   EXPECT_EQ(Run({"verify", "--store", Store()}).code, 3);
   fs::remove_all(root_);
-  const Ran restored = Run(Key("restore", {"--copy"}));
+  const fakes::ChildResult restored = Run(Key("restore", {"--copy"}));
   EXPECT_EQ(restored.code, 1) << restored.out;
   // What is half there is not taken for whole, and not installed over without a word.
   EXPECT_THAT(Run(Key("restore", {"--copy"})).out, HasSubstr("half full"));

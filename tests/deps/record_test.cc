@@ -17,6 +17,7 @@
 #include "lib/deps/recorder.h"
 #include "tests/blocks_image/erofs_mount.h"
 #include "tests/blocks_image/tree_facts.h"
+#include "tests/fakes/child_program.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace paceline::deps {
@@ -27,13 +28,6 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 namespace fs = std::filesystem;
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 class RecordTest : public testing::Test {
  protected:
@@ -138,10 +132,10 @@ TEST_F(RecordTest, ChangesOverABaseAreRecordedAsSuch) {
   fs::remove_all(root_);
   Shell("mkdir d; echo base > kept; echo base > changed; echo base > removed; echo x > d/removed; echo y > d/kept");
   ASSERT_TRUE(Restore(outcome.report.snapshot).ok());
-  EXPECT_EQ(ReadFile(root_ + "/changed"), "new\n");
-  EXPECT_EQ(ReadFile(root_ + "/kept"), "base\n");
-  EXPECT_EQ(ReadFile(root_ + "/d/added"), "added\n");
-  EXPECT_EQ(ReadFile(root_ + "/d/kept"), "y\n");
+  EXPECT_EQ(fakes::ReadText(root_ + "/changed"), "new\n");
+  EXPECT_EQ(fakes::ReadText(root_ + "/kept"), "base\n");
+  EXPECT_EQ(fakes::ReadText(root_ + "/d/added"), "added\n");
+  EXPECT_EQ(fakes::ReadText(root_ + "/d/kept"), "y\n");
   EXPECT_FALSE(fs::exists(root_ + "/removed"));
   EXPECT_FALSE(fs::exists(root_ + "/d/removed"));
 }
@@ -159,8 +153,8 @@ TEST_F(RecordTest, OnlyTheChangedPackageIsStoredAgain) {
   const std::vector<std::string> installed = Facts();
   fs::remove_all(root_);
   ASSERT_TRUE(Restore(second.report.snapshot).ok());
-  EXPECT_EQ(ReadFile(root_ + "/b/b"), ReadFile(folder_ / "b2"));
-  EXPECT_EQ(ReadFile(root_ + "/a/a"), ReadFile(folder_ / "a"));
+  EXPECT_EQ(fakes::ReadText(root_ + "/b/b"), fakes::ReadText(folder_ / "b2"));
+  EXPECT_EQ(fakes::ReadText(root_ + "/a/a"), fakes::ReadText(folder_ / "a"));
   const Result<blocks::CheckedLayer> checked =
       blocks::CheckLayer(*store_, second.report.snapshot.manifest.layer, {}, clock_, {});
   EXPECT_TRUE(checked.ok()) << checked.status().ToString();
@@ -202,7 +196,7 @@ TEST_F(RecordTest, WhatMustNotTravelIsNotPublished) {
   EXPECT_THAT(ListSnapshots(*store_, "", Deadline::Infinite())->snapshots, IsEmpty());
   // Not even in a blob that nobody finds.
   for (const auto& blob : fs::directory_iterator(folder_ / "store/blobs/sha256")) {
-    EXPECT_THAT(ReadFile(blob.path().string()), Not(HasSubstr("hunter2")));
+    EXPECT_THAT(fakes::ReadText(blob.path().string()), Not(HasSubstr("hunter2")));
   }
 }
 
@@ -258,7 +252,7 @@ TEST_F(RecordTest, DamageIsFoundByWhoRestores) {
   ASSERT_TRUE(outcome.status.ok());
   const std::string blob =
       folder_ / "store/blobs/sha256/" + outcome.report.snapshot.manifest.layer.data[0].digest.Hex();
-  std::string bytes = ReadFile(blob);
+  std::string bytes = fakes::ReadText(blob);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   std::ofstream(blob, std::ios::binary) << bytes;
   fs::remove_all(root_);

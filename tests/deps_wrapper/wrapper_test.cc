@@ -13,7 +13,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "lib/base/unique_fd.h"
+#include "tests/fakes/child_program.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace paceline::deps_wrapper {
@@ -23,70 +23,23 @@ using testing::HasSubstr;
 using testing::Not;
 using Words = std::vector<std::string>;
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 class WrapperTest : public testing::Test {
  protected:
-  struct Started {
-    pid_t pid = -1;
-    UniqueFd out;
-  };
-  struct Ran {
-    int code = 0;
-    std::string out;
-  };
-
-  Started Start(Words words, int clone_flags = 0) {
-    int ends[2];
-    EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  fakes::ChildProgram Start(Words words, int clone_flags = 0) {
     words.insert(words.begin(), PACELINE_DEPS_WRAPPER);
-    const pid_t pid = fork();
-    if (pid == 0) {
-      dup2(ends[1], STDOUT_FILENO);
-      dup2(ends[1], STDERR_FILENO);
+    return fakes::StartProgram(std::move(words), [this, clone_flags] {
       setenv("PACELINE_STAGE_FILE", (folder_ / "stages").c_str(), 1);
-      if (clone_flags != 0) {
-        // The first child in a new process namespace is process 1 of it.
-        if (unshare(clone_flags) != 0) _exit(99);
-        const pid_t first = fork();
-        if (first > 0) {
-          int status = 0;
-          waitpid(first, &status, 0);
-          _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-        }
-      }
-      std::vector<char*> pointers;
-      for (std::string& word : words) pointers.push_back(word.data());
-      pointers.push_back(nullptr);
-      execv(pointers[0], pointers.data());
-      _exit(98);
-    }
-    close(ends[1]);
-    return {pid, UniqueFd(ends[0])};
+      if (clone_flags == 0) return;
+      // The first child in a new process namespace is process 1 of it.
+      if (unshare(clone_flags) != 0) _exit(99);
+      const pid_t first = fork();
+      if (first == 0) return;
+      int status = 0;
+      waitpid(first, &status, 0);
+      _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    });
   }
-  static std::string ReadUntil(const Started& program, const std::string& text) {
-    std::string seen;
-    char letter;
-    while (seen.find(text) == std::string::npos && read(program.out.get(), &letter, 1) == 1) seen += letter;
-    return seen;
-  }
-  static Ran Finish(const Started& program) {
-    Ran ran;
-    char buffer[4096];
-    for (ssize_t got; (got = read(program.out.get(), buffer, sizeof buffer)) > 0;) {
-      ran.out.append(buffer, static_cast<size_t>(got));
-    }
-    int status = 0;
-    waitpid(program.pid, &status, 0);
-    ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return ran;
-  }
-  Ran Run(Words words) { return Finish(Start(std::move(words))); }
+  fakes::ChildResult Run(Words words) { return fakes::Finish(Start(std::move(words))); }
   std::string Sentinel(const std::string& key = "k1") {
     std::ofstream(folder_ / "sentinel") << "{\"base\":\"\",\"key\":\"" << key << "\"}\n";
     return folder_ / "sentinel";
@@ -97,13 +50,14 @@ class WrapperTest : public testing::Test {
 };
 
 TEST_F(WrapperTest, BecomesTheProgramWhenEverythingIsThere) {
-  const Ran ran = Run({"--sentinel", Sentinel(), "--key", "k1", "--install", "touch " + (folder_ / "installed"), "--",
-                       "/bin/sh", "-c", "echo arguments: $0 $1; exit 5", "a b", "c"});
+  const fakes::ChildResult ran =
+      Run({"--sentinel", Sentinel(), "--key", "k1", "--install", "touch " + (folder_ / "installed"), "--", "/bin/sh",
+           "-c", "echo arguments: $0 $1; exit 5", "a b", "c"});
   EXPECT_EQ(ran.code, 5);
   EXPECT_THAT(ran.out, HasSubstr("dependencies in place after 0.0 s\n"));
   EXPECT_THAT(ran.out, HasSubstr("arguments: a b c"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "installed"));
-  EXPECT_THAT(ReadFile(folder_ / "stages"), testing::MatchesRegex("dependencies_ready [0-9]+\\.[0-9]{6}\n"));
+  EXPECT_THAT(fakes::ReadText(folder_ / "stages"), testing::MatchesRegex("dependencies_ready [0-9]+\\.[0-9]{6}\n"));
 }
 
 TEST_F(WrapperTest, StepsAreTakenInOrderAndSaidInOneLine) {
@@ -126,46 +80,47 @@ TEST_F(WrapperTest, StepsAreTakenInOrderAndSaidInOneLine) {
   for (const auto& c : cases) {
     std::filesystem::remove(sentinel);
     std::filesystem::remove(folder_ / "installed");
-    const Ran ran = Run({"--sentinel", sentinel, "--key", "k1", "--restore", c.restore, "--install", c.install,
-                         "--report", folder_ / "report", "--", "/bin/echo", "started"});
+    const fakes::ChildResult ran = Run({"--sentinel", sentinel, "--key", "k1", "--restore", c.restore, "--install",
+                                        c.install, "--report", folder_ / "report", "--", "/bin/echo", "started"});
     EXPECT_EQ(ran.code, c.code) << c.name << ran.out;
     EXPECT_THAT(ran.out, HasSubstr(c.line)) << c.name;
     EXPECT_EQ(ran.out.find("started") != std::string::npos, c.code == 0) << c.name << ran.out;
     EXPECT_EQ(std::filesystem::exists(folder_ / "installed"), c.installs) << c.name;
-    EXPECT_THAT(ReadFile(folder_ / "report"), HasSubstr("\"key\":\"k1\"}")) << c.name;
+    EXPECT_THAT(fakes::ReadText(folder_ / "report"), HasSubstr("\"key\":\"k1\"}")) << c.name;
   }
 }
 
 TEST_F(WrapperTest, ASentinelOfAnotherKeyIsNone) {
-  const Ran ran = Run({"--sentinel", Sentinel("k11"), "--key", "k1", "--install", "true", "--", "/bin/true"});
+  const fakes::ChildResult ran =
+      Run({"--sentinel", Sentinel("k11"), "--key", "k1", "--install", "true", "--", "/bin/true"});
   EXPECT_THAT(ran.out, HasSubstr("dependencies installed"));
   EXPECT_THAT(ran.out, HasSubstr("is of another key"));
 }
 
 TEST_F(WrapperTest, WaitsForWhatIsMountedMeanwhile) {
-  const Started program =
+  const fakes::ChildProgram program =
       Start({"--sentinel", folder_ / "sentinel", "--wait", "60", "--install", "false", "--", "/bin/echo", "started"});
   Sentinel();
-  const Ran ran = Finish(program);
+  const fakes::ChildResult ran = fakes::Finish(program);
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_THAT(ran.out, HasSubstr("in place"));
 }
 
 TEST_F(WrapperTest, ARestoreThatHangsIsStoppedWithAllItStarted) {
-  const Ran ran = Run({"--restore", "sleep 1000 & sleep 1000", "--restore-limit", "1", "--install", "true", "--",
-                       "/bin/echo", "started"});
+  const fakes::ChildResult ran = Run({"--restore", "sleep 1000 & sleep 1000", "--restore-limit", "1", "--install",
+                                      "true", "--", "/bin/echo", "started"});
   EXPECT_EQ(ran.code, 0) << ran.out;
   EXPECT_THAT(ran.out, HasSubstr("the restore took longer than 1 s"));
 }
 
 TEST_F(WrapperTest, SignalsReachTheInstallAndEndTheRun) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
-    const Started program =
+    const fakes::ChildProgram program =
         Start({"--install", "trap 'echo got it; exit 3' TERM INT HUP; echo ready; while :; do sleep 0.1; done", "--",
                "/bin/echo", "started"});
-    std::string seen = ReadUntil(program, "ready");
+    std::string seen = fakes::ReadUntil(program, "ready");
     kill(program.pid, signal);
-    const Ran ran = Finish(program);
+    const fakes::ChildResult ran = fakes::Finish(program);
     EXPECT_EQ(ran.code, 128 + signal) << ran.out;
     EXPECT_THAT(ran.out, HasSubstr("got it"));
     EXPECT_THAT(ran.out, Not(HasSubstr("started")));
@@ -173,22 +128,22 @@ TEST_F(WrapperTest, SignalsReachTheInstallAndEndTheRun) {
 }
 
 TEST_F(WrapperTest, TheProgramGetsTheSignalsAndTheProcessOfTheWrapper) {
-  const Started program = Start({"--install", "true", "--", "/bin/sh", "-c",
-                                 "trap 'echo term; exit 6' TERM; echo me $$; while :; do sleep 0.1; done"});
-  const std::string seen = ReadUntil(program, "me " + std::to_string(program.pid));
+  const fakes::ChildProgram program = Start({"--install", "true", "--", "/bin/sh", "-c",
+                                             "trap 'echo term; exit 6' TERM; echo me $$; while :; do sleep 0.1; done"});
+  const std::string seen = fakes::ReadUntil(program, "me " + std::to_string(program.pid));
   EXPECT_THAT(seen, HasSubstr("me " + std::to_string(program.pid)));
   kill(program.pid, SIGTERM);
-  const Ran ran = Finish(program);
+  const fakes::ChildResult ran = fakes::Finish(program);
   EXPECT_EQ(ran.code, 6);
   EXPECT_THAT(ran.out, HasSubstr("term"));
 }
 
 TEST_F(WrapperTest, SupervisesOnRequest) {
-  const Started program = Start({"--supervise", "--install", "true", "--", "/bin/sh", "-c",
-                                 "trap 'echo term; exit 6' TERM; echo me $$; while :; do sleep 0.1; done"});
-  ReadUntil(program, "me ");
+  const fakes::ChildProgram program = Start({"--supervise", "--install", "true", "--", "/bin/sh", "-c",
+                                             "trap 'echo term; exit 6' TERM; echo me $$; while :; do sleep 0.1; done"});
+  fakes::ReadUntil(program, "me ");
   kill(program.pid, SIGTERM);
-  const Ran ran = Finish(program);
+  const fakes::ChildResult ran = fakes::Finish(program);
   EXPECT_EQ(ran.code, 6) << ran.out;
   EXPECT_EQ(Run({"--supervise", "--install", "true", "--", "/bin/sh", "-c", "kill -KILL $$"}).code, 128 + SIGKILL);
   EXPECT_EQ(Run({"--supervise", "--install", "true", "--", "/no/such"}).code, 127);
@@ -197,12 +152,12 @@ TEST_F(WrapperTest, SupervisesOnRequest) {
 TEST_F(WrapperTest, AsProcessOneItReapsAndIsStopped) {
   if (geteuid() != 0) GTEST_SKIP() << "a process namespace takes root";
   // Orphans of the install, already ended: process 1 has to reap them, or they stay.
-  const Started program = Start({"--install",
-                                 "for i in 1 2 3; do (sh -c 'sleep 0.1' & ); done; sleep 0.5; "
-                                 "cat /proc/*/stat 2>/dev/null | grep -c ') Z ' ; echo ready; sleep 1000",
-                                 "--", "/bin/echo", "started"},
-                                CLONE_NEWPID | CLONE_NEWNS);
-  const std::string seen = ReadUntil(program, "ready");
+  const fakes::ChildProgram program = Start({"--install",
+                                             "for i in 1 2 3; do (sh -c 'sleep 0.1' & ); done; sleep 0.5; "
+                                             "cat /proc/*/stat 2>/dev/null | grep -c ') Z ' ; echo ready; sleep 1000",
+                                             "--", "/bin/echo", "started"},
+                                            CLONE_NEWPID | CLONE_NEWNS);
+  const std::string seen = fakes::ReadUntil(program, "ready");
   EXPECT_THAT(seen, HasSubstr("ready"));
   // The child of this test waits for the namespace's process 1; its only child is the wrapper.
   std::string children;
@@ -210,7 +165,7 @@ TEST_F(WrapperTest, AsProcessOneItReapsAndIsStopped) {
       children;
   ASSERT_FALSE(children.empty());
   kill(std::stoi(children), SIGTERM);
-  const Ran ran = Finish(program);
+  const fakes::ChildResult ran = fakes::Finish(program);
   EXPECT_EQ(ran.code, 128 + SIGTERM) << ran.out;
 }
 
@@ -223,7 +178,7 @@ TEST_F(WrapperTest, CommandsWithoutShellNeedNone) {
 TEST_F(WrapperTest, WrongArgumentsAreSaid) {
   for (const Words& words : {Words{}, Words{"--"}, Words{"program"}, Words{"--wait", "x", "--", "true"},
                              Words{"--nothing", "1", "--", "true"}, Words{"--key", "--", "true"}}) {
-    const Ran ran = Run(words);
+    const fakes::ChildResult ran = Run(words);
     EXPECT_EQ(ran.code, 2) << ran.out;
     EXPECT_THAT(ran.out, HasSubstr("usage:"));
   }
@@ -233,7 +188,7 @@ TEST_F(WrapperTest, WrongArgumentsAreSaid) {
 }
 
 TEST_F(WrapperTest, NeedsNothingOfTheImage) {
-  const std::string program = ReadFile(PACELINE_DEPS_WRAPPER);
+  const std::string program = fakes::ReadText(PACELINE_DEPS_WRAPPER);
   if (program.find("__asan_init") != std::string::npos || program.find("__tsan_init") != std::string::npos) {
     GTEST_SKIP() << "sanitizers come as libraries";
   }
