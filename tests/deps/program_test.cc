@@ -17,7 +17,6 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/json.h"
-#include "lib/base/unique_fd.h"
 #include "tests/blocks_image/erofs_mount.h"
 #include "tests/blocks_image/tree_facts.h"
 #include "tests/fakes/child_program.h"
@@ -37,9 +36,11 @@ class DepsProgramTest : public testing::Test {
       Run({"unmount", root_, "--force", "--run-folder", folder_ / "run", "--upper-folder", folder_ / "upper"});
   }
 
-  static fakes::ChildProgram Start(Words words) {
+  // `go` is where the install command finds its variable GO.
+  static fakes::ChildProgram Start(Words words, const std::string& go = {}) {
     words.insert(words.begin(), {PACELINE_PACECTL, "deps"});
-    return fakes::StartProgram(std::move(words), [] {
+    return fakes::StartProgram(std::move(words), [&go] {
+      setenv("GO", go.c_str(), 1);
       setpgid(0, 0);
       prctl(PR_SET_PDEATHSIG, SIGKILL);
     });
@@ -169,22 +170,23 @@ TEST_F(DepsProgramTest, WhateverMomentItIsKilledAtASnapshotIsWholeOrAbsent) {
 }
 
 TEST_F(DepsProgramTest, OfTwoAtOnceOneRecordsAndTheOtherInstallsPrivately) {
-  const std::string go = folder_ / "go";
-  ASSERT_EQ(mkfifo(go.c_str(), 0600), 0);
-  command_ = "mkdir -p " + root_ + "; echo begun; read word < " + go + "; echo x > " + root_ + "/file";
-  const fakes::ChildProgram first = Start(Key("record"));
+  for (const char* go : {"go-first", "go-second"}) ASSERT_EQ(mkfifo((folder_ / go).c_str(), 0600), 0);
+  // Each of them waits for a word of its own: one that writes while the other records is a fault that stops recording.
+  command_ = "mkdir -p " + root_ + "; echo begun; read word < $GO; echo x > " + root_ + "/file";
+  const fakes::ChildProgram first = Start(Key("record"), folder_ / "go-first");
   fakes::ReadUntil(first, "begun");
   const fakes::ChildResult refused = Run(Key("record"));
   EXPECT_EQ(refused.code, 1);
   // The directories are shared here, so it sees a recording under way before it comes to the lease.
   EXPECT_THAT(refused.out, testing::AnyOf(HasSubstr("held by"), HasSubstr("half full")));
-  const fakes::ChildProgram second = Start(Key("record", {"--always-install"}));
+  const fakes::ChildProgram second = Start(Key("record", {"--always-install"}), folder_ / "go-second");
   const std::string said = fakes::ReadUntil(second, "begun");
   EXPECT_THAT(said, HasSubstr("not recorded: "));
-  // For both ends, so that nobody waits for the other to open it; each of the two commands takes one line.
-  const UniqueFd pipe(open(go.c_str(), O_RDWR | O_CLOEXEC));
-  ASSERT_EQ(write(pipe.get(), "now\nnow\n", 8), 8);
-  const fakes::ChildResult recorded = fakes::Finish(first), installed = fakes::Finish(second);
+  std::ofstream(folder_ / "go-second") << "now\n";
+  const fakes::ChildResult installed = fakes::Finish(second);
+  EXPECT_EQ(Snapshots(), 0U);
+  std::ofstream(folder_ / "go-first") << "now\n";
+  const fakes::ChildResult recorded = fakes::Finish(first);
   EXPECT_EQ(recorded.code, 0) << recorded.out;
   EXPECT_EQ(installed.code, 0) << installed.out;
   EXPECT_EQ(Snapshots(), 1U);
