@@ -67,7 +67,7 @@ struct BaseState {
 };
 Result<BaseState> LookAtBase(const std::vector<std::string>& roots, const CaptureRules& rules);
 
-// The command that failed: its exit code is for the caller's.
+// How long a snapshot is used, unless the request says otherwise: pinned, floating (section 1.1 of the format).
 inline constexpr Duration kPinnedLife = std::chrono::hours(24 * 30);
 inline constexpr Duration kFloatingLife = std::chrono::hours(24);
 
