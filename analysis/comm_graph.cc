@@ -103,6 +103,24 @@ std::optional<bool> CommGraph::HasLaunched(const CommNode& comm, const Member& m
   return std::nullopt;
 }
 
+bool CommGraph::AreSame(const CommNode& comm, const CallView& one, const CallView& other) {
+  if (one.kind != other.kind) return false;
+  if (one.kind != CallKind::kColl) return true;
+  // As in HasLaunched.
+  return comm.has_p2p ? one.func == other.func && one.sequence == other.sequence : one.index == other.index;
+}
+
+bool CommGraph::HasEnded(const CommNode& comm, const Member& member, const CallView& collective) {
+  bool has_later = false;
+  for (const CallView& call : member.process->calls) {
+    if (call.comm != member.comm || call.kind != CallKind::kColl || call.proxies == 0) continue;
+    if (comm.has_p2p && call.func != collective.func) continue;
+    if (AreSame(comm, call, collective)) return call.open_proxies == 0;
+    has_later |= comm.has_p2p ? call.sequence > collective.sequence : call.index > collective.index;
+  }
+  return has_later;
+}
+
 const CallView* CommGraph::OpenApiCall(const Member& member) const {
   const CallView* found = nullptr;
   for (const CallView& call : member.process->calls) {

@@ -49,6 +49,11 @@ class CommGraph {
   const CallView* OldestStuck(const Member& member) const;
   // Whether a member has launched the collective; nothing when its tables do not say.
   std::optional<bool> HasLaunched(const CommNode& comm, const Member& member, const CallView& collective) const;
+  // Whether both calls, of two members, are the same operation. Sends and receives are taken for each other's.
+  static bool AreSame(const CommNode& comm, const CallView& one, const CallView& other);
+  // Whether a member has seen the end of the collective, by the network's word: nothing of it goes on any more, or a
+  // later one has begun. False when its tables do not say.
+  static bool HasEnded(const CommNode& comm, const Member& member, const CallView& collective);
   // A call of the application that has not come back, of this communicator or of none.
   const CallView* OpenApiCall(const Member& member) const;
   // The operation of one channel and direction that belongs to the call at hand; null when there is none.

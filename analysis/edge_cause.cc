@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace paceline::analysis {
 
@@ -37,13 +38,15 @@ const ProcessView* ProcessOf(const Place& place, int32_t rank) {
   return found == place.comm.members.end() ? nullptr : found->second.process;
 }
 
-// The other end of one of our operations; null when its rank, or the operation there, is not to be seen.
+// The other end of one of our operations; null when its rank, or the operation there, is not to be seen. Counts of
+// another operation of that rank say nothing of ours.
 const ProxyView* Opposite(const Place& place, const ProxyView& proxy) {
   const auto found = place.comm.members.find(proxy.peer);
   if (found == place.comm.members.end()) return nullptr;
   const CallView* call = place.graph.OldestStuck(found->second);
   const int32_t self = place.member.process->comms[static_cast<size_t>(place.member.comm)].rank;
-  return call == nullptr ? nullptr : place.graph.ProxyOf(found->second, *call, proxy.channel, !proxy.is_send, self);
+  if (call == nullptr || !CommGraph::AreSame(place.comm, *call, place.stuck)) return nullptr;
+  return place.graph.ProxyOf(found->second, *call, proxy.channel, !proxy.is_send, self);
 }
 
 Finding NewFinding(const Place& place, Category category, const ProxyView& proxy, double confidence) {
@@ -127,6 +130,36 @@ void JudgeSend(const Place& place, std::vector<Finding>& findings) {
   }
 }
 
+// Both directions of a channel begin together.
+bool HasEndedSending(const Place& place, const Member& peer) {
+  const CallView* call = place.graph.OldestStuck(peer);
+  if (call == nullptr || !CommGraph::AreSame(place.comm, *call, place.stuck) || peer.process->drops > 0) return false;
+  const auto number = static_cast<int32_t>(call - peer.process->calls.data());
+  bool has_receive = false;
+  for (const ProxyView& proxy : peer.process->proxies) {
+    if (proxy.call != number || proxy.channel != place.channel) continue;
+    if (proxy.is_send) return false;
+    has_receive = true;
+  }
+  return has_receive;
+}
+
+// What the peer has sent, in steps, as far as that is known to be more than what has come.
+std::optional<uint64_t> SentAndNotArrived(const Place& place, const ProxyView& receive) {
+  const ProxyView* opposite = Opposite(place, receive);
+  if (opposite != nullptr) {
+    const bool is_sent = opposite->done > receive.ready && opposite->moved == opposite->done;
+    return is_sent ? std::optional(opposite->done) : std::nullopt;
+  }
+  const auto peer = place.comm.members.find(receive.peer);
+  if (place.stuck.kind != CallKind::kColl || peer == place.comm.members.end()) return std::nullopt;
+  // Who has ended the collective has sent all of it: the last steps may lie in the network's buffers for ever. So has a
+  // peer that still receives in it and no longer sends to us.
+  const bool has_sent_all =
+      CommGraph::HasEnded(place.comm, peer->second, place.stuck) || HasEndedSending(place, peer->second);
+  return has_sent_all && receive.steps > receive.ready ? std::optional(receive.steps) : std::nullopt;
+}
+
 void JudgeReceive(const Place& place, std::vector<Finding>& findings) {
   const ProxyView& receive = *place.receive;
   if (receive.ready > receive.moved) {
@@ -136,17 +169,16 @@ void JudgeReceive(const Place& place, std::vector<Finding>& findings) {
     findings.push_back(std::move(finding));
   }
   const ProcessView* peer = ProcessOf(place, receive.peer);
-  const ProxyView* opposite = Opposite(place, receive);
-  if (peer == nullptr || opposite == nullptr || receive.posted <= receive.ready) return;
-  if (opposite->done > receive.ready && opposite->moved == opposite->done) {
-    Finding finding = NewFinding(place, Category::kNetwork, receive, 0.7);
-    finding.cause =
-        fmt::format("what {} has sent has not arrived at {}", RankName(*peer), RankName(*place.member.process));
-    finding.evidence.push_back({"sent by the peer", static_cast<double>(opposite->done), "steps", {}});
-    finding.edge_from = peer;
-    finding.edge_to = place.member.process;
-    findings.push_back(std::move(finding));
-  }
+  if (peer == nullptr || receive.posted <= receive.ready) return;
+  const std::optional<uint64_t> sent = SentAndNotArrived(place, receive);
+  if (!sent) return;
+  Finding finding = NewFinding(place, Category::kNetwork, receive, 0.7);
+  finding.cause =
+      fmt::format("what {} has sent has not arrived at {}", RankName(*peer), RankName(*place.member.process));
+  finding.evidence.push_back({"sent by the peer", static_cast<double>(*sent), "steps", {}});
+  finding.edge_from = peer;
+  finding.edge_to = place.member.process;
+  findings.push_back(std::move(finding));
 }
 
 }  // namespace

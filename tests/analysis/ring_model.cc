@@ -64,7 +64,7 @@ bool RingModel::Advance(uint32_t rank, uint32_t channel) {
   raise(send.moved, send.moved < send.ready && HasLaunched(next_rank) && there.posted > send.moved);
   if (send.done < send.moved && !(Is(Fault::kLinkFrozen, rank) && send.done >= fault_.at)) {
     send.done++;
-    there.ready++;
+    if (!Is(Fault::kLinkLoses, rank) || send.done <= fault_.at) there.ready++;
     is_any = true;
   }
   raise(receive.moved, receive.moved < receive.ready && !(Is(Fault::kFlushStuck, rank) && receive.moved >= fault_.at));

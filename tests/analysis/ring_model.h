@@ -19,6 +19,7 @@ enum class Fault {
   kKernelNotStarted,
   kKernelStuck,   // after `at` moves
   kLinkFrozen,    // from `rank` to the next, after `at` steps
+  kLinkLoses,     // the same, and the sender does not see it
   kFlushStuck,    // after `at` steps
   kPostsNothing,  // no receives after `at` steps
 };

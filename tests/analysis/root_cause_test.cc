@@ -51,7 +51,7 @@ TEST_P(RootCause, NamesTheRankAndTheCause) {
       continue;
     }
     const auto next = static_cast<int32_t>((fault.rank + 1) % ranks);
-    if (fault.fault == Fault::kLinkFrozen) {
+    if (fault.fault == Fault::kLinkFrozen || fault.fault == Fault::kLinkLoses) {
       ASSERT_EQ(RanksOf(verdict), (std::vector<int32_t>{rank, next}));
       ASSERT_TRUE(verdict.edge.has_value());
       ASSERT_EQ(verdict.edge->from, rank);
@@ -74,6 +74,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, RootCause,
                                          FaultCase{Fault::kKernelNotStarted, Category::kGpuStuck, 0.79},
                                          FaultCase{Fault::kKernelStuck, Category::kGpuStuck, 0.79},
                                          FaultCase{Fault::kLinkFrozen, Category::kNetwork, 0.69},
+                                         FaultCase{Fault::kLinkLoses, Category::kNetwork, 0.59},
                                          FaultCase{Fault::kFlushStuck, Category::kIntraNodeLink, 0.59},
                                          FaultCase{Fault::kPostsNothing, Category::kReceiverNotReady, 0.69}));
 
@@ -140,6 +141,35 @@ TEST(RootCauseWalk, LooksAtTheOldestOperationThatAnybodyIsIn) {
   const Verdict verdict = Diagnose(tables);
   EXPECT_EQ(verdict.category, Category::kGpuStuck) << Text(verdict);
   EXPECT_EQ(RanksOf(verdict), std::vector<int32_t>{1});
+}
+
+TEST(RootCauseWalk, NamesALinkThatKeepsTheLastStepsOfAnOperation) {
+  // All but rank 2 have ended it and are in the next one; what rank 1 has sent last lies in buffers.
+  Tables tables = Stuck(Fault::kLinkFrozen, 1);
+  for (ProcessView& process : tables.processes) {
+    const bool is_behind = process.world_rank == 2;
+    if (!is_behind) {
+      CallView& next = process.calls[1];
+      next.index = next.sequence = 8;
+      next.age = 20s;
+      process.comms[0].operations = 9;
+    }
+    std::erase_if(process.proxies, [&](const ProxyView& proxy) { return is_behind && proxy.is_send; });
+    for (ProxyView& proxy : process.proxies) {
+      // In the next one the first chunk has gone from everybody but rank 2.
+      const bool has_none = !proxy.is_send && process.world_rank == 3;
+      proxy.ready = proxy.moved = proxy.done = is_behind ? proxy.steps - 1 : has_none ? 0 : 1;
+      proxy.posted = is_behind ? proxy.steps : std::min<uint64_t>(proxy.steps, proxy.done + 8);
+      proxy.still = 20s;
+    }
+  }
+  const Verdict verdict = Diagnose(tables);
+  EXPECT_EQ(verdict.category, Category::kNetwork) << Text(verdict);
+  EXPECT_EQ(RanksOf(verdict), (std::vector<int32_t>{1, 2})) << Text(verdict);
+  EXPECT_GE(verdict.confidence, 0.69);
+  // That rank 1 has launched the next one does not say that it has sent all of this one.
+  tables.processes[1].calls[1].proxies = tables.processes[1].calls[1].open_proxies = 0;
+  EXPECT_EQ(Diagnose(tables).category, Category::kUnknown) << Text(Diagnose(tables));
 }
 
 TEST(RootCauseWalk, IsSilentWhileThingsMoveOrAllPause) {
