@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "lib/base/json.h"
 #include "lib/base/mutex.h"
@@ -173,14 +174,14 @@ std::map<std::string, net::Handler> NodeRoutes(MetricsRegistry& metrics, std::fu
     response.body = "ok\n";
     return response;
   };
-  routes["/readyz"] = [readiness](const net::ServerRequest&, Deadline) {
+  routes["/readyz"] = [readiness = std::move(readiness)](const net::ServerRequest&, Deadline) {
     const std::string reason = readiness();
     net::ServerResponse response;
     response.status = reason.empty() ? 200 : 503;
     response.body = reason.empty() ? "ok\n" : reason + "\n";
     return response;
   };
-  routes["/v1/node"] = [view](const net::ServerRequest& request, Deadline) {
+  routes["/v1/node"] = [view = std::move(view)](const net::ServerRequest& request, Deadline) {
     net::ServerResponse response;
     if (request.method != "GET" && request.method != "HEAD") {
       response.status = 405;

@@ -4,9 +4,11 @@
 // (C++). Plain data: the writer goes through atomics (lib/ring/writer.h), the reader only looks at copies.
 #pragma once
 
+// NOLINTBEGIN(modernize-deprecated-headers): for C as well
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
+// NOLINTEND(modernize-deprecated-headers)
 
 #define RING_MAGIC 0x3145434152544c50ull
 #define RING_VERSION 1u

@@ -6,7 +6,7 @@
 // RingClaimWriter may be called by any thread.
 #pragma once
 
-#include <stdint.h>
+#include <stdint.h>  // NOLINT(modernize-deprecated-headers): for C as well
 #include <sys/types.h>
 
 #include "lib/ring/layout.h"

@@ -223,7 +223,7 @@ TEST(CollectivesFaults, RankThatNeverLaunchesIsBehind) {
   Job job(description);
   Rings rings(folder.path());
   ASSERT_TRUE(
-      rings.Await([&] { return rings.size() == 4 && rings.LastIndex(0, "dp") == 2 && IsStill(rings, 4, "dp", 1); }));
+      rings.Await([&] { return rings.size() == 4 && rings.LastIndex(1, "dp") == 2 && IsStill(rings, 4, "dp", 1); }));
   // Its neighbour behind offers and the network takes nothing; all wait for what it should have sent.
   ASSERT_TRUE(rings.Await([&] {
     for (const RingProxy& proxy : rings.OpenProxies(1)) {
