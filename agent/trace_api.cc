@@ -3,6 +3,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "analysis/pace_json.h"
 #include "analysis/tables_json.h"
 #include "lib/base/json.h"
 
@@ -65,14 +66,19 @@ net::ServerResponse OneRun(const Collector& collector, const net::ServerRequest&
     if (tables.processes.empty()) return Refuse(404, "run " + run + ": no process of it is traced here");
     return Answer(analysis::WriteTables(tables));
   }
-  if (what == "records") {
+  if (what == "records" || what == "pace") {
     const Result<WallTime> since = SinceOf(request.query);
     if (!since.ok()) return Refuse(400, since.status().message());
+    if (what == "pace") {
+      const auto paces = collector.PacesOf(run, *since);
+      if (!paces.ok()) return Refuse(404, paces.status().message());
+      return Answer(analysis::WritePaces(*paces));
+    }
     const Result<Json> records = collector.RecordsOf(run, *since);
     if (!records.ok()) return Refuse(404, records.status().message());
     return Answer(*records);
   }
-  return Refuse(404, "there are " + std::string(kPrefix) + "NAMESPACE/RUN/tables and .../records");
+  return Refuse(404, "there are " + std::string(kPrefix) + "NAMESPACE/RUN/tables, .../records and .../pace");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 //   GET /v1/traces                              the runs with traced processes here, and what goes wrong with them
 //   GET /v1/traces/NAMESPACE/RUN/tables         what is in flight now
 //   GET /v1/traces/NAMESPACE/RUN/records?since=NANOSECONDS   what has ended, since a time of the Unix epoch
+//   GET /v1/traces/NAMESPACE/RUN/pace?since=NANOSECONDS      how fast its ranks here go, window by window
 //
 // JSON as in docs/formats/trace-tables.md. Outside Kubernetes a run has no namespace and its name stands alone. Builds
 // answers only; the server is lib/net's. Thread-safe.

@@ -116,6 +116,7 @@ struct NodeSeries {
   NodeVerdict verdict;
   std::vector<double> slowdowns, deviations, shares, peer_shares;
   bool is_latest_over = false;
+  bool has_doubtful = false;  // windows above the threshold, by less than the scatter
 };
 
 class Series {
@@ -166,7 +167,11 @@ class Series {
       const RankLook look =
           LookAt(window.ranks[member]->share, shares_.noise[member], peers_of_[member], references, options_);
       available = std::max(available, look.communicators);
-      if (look.communicators == 0 || !look.least.is_over) continue;
+      if (look.communicators == 0) continue;
+      if (!look.least.is_over) {
+        series.has_doubtful |= look.least.slowdown >= options_.threshold;
+        continue;
+      }
       over.push_back(ranks_[member].world_rank);
       witnesses = std::max(witnesses, look.communicators);
       if (look.least.slowdown > worst.slowdown) worst = look.least;
@@ -202,7 +207,8 @@ class Series {
     } else if (verdict.windows_over >= options_.required && series.is_latest_over) {
       verdict.state = NodeState::kSlow;
     } else {
-      verdict.state = verdict.windows_over == 0 ? NodeState::kHealthy : NodeState::kSuspect;
+      const bool is_healthy = verdict.windows_over == 0 && !series.has_doubtful;
+      verdict.state = is_healthy ? NodeState::kHealthy : NodeState::kSuspect;
     }
   }
 

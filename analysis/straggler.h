@@ -26,8 +26,8 @@ struct StragglerOptions {
 
 enum class NodeState {
   kUnknown,  // too little is known, or nobody to compare with
-  kHealthy,  // over in no window
-  kSuspect,  // over in some
+  kHealthy,  // over in no window, and within the threshold in all that are known
+  kSuspect,  // over in some; or above the threshold, but no further than its own scatter
   kSlow,     // over in as many as are required, the latest among them
 };
 const char* NodeStateName(NodeState state);

@@ -163,7 +163,7 @@ std::vector<Advice> AllMessages() {
   all.insert(all.end(), std::begin(kRefusalRows), std::end(kRefusalRows));
   all.insert(all.end(), {kInvalidAnnotation, kCheckpointMountLost, kMountRestarted, kMountLost, kFirstStepNotVisible,
                          kNoMarker, kSomeMarkers, kNotReported, kTrainingStalled, kTrainingSlow, kRestarting, kFailed,
-                         kSuspended, kComplete});
+                         kSuspended, kComplete, kSlowNode, kStragglerTakenOut, kStragglerPutBack, kStragglerVetoed});
   all.insert(all.end(), std::begin(kStragglers), std::end(kStragglers));
   all.insert(all.end(), std::begin(kQuiet), std::end(kQuiet));
   return all;

@@ -66,6 +66,21 @@ inline constexpr api::Advice kSuspended{"TrainingJob, event", "Suspended",
                                         "set spec.suspend to false to start it again"};
 inline constexpr api::Advice kComplete{"TrainingJob, event", "Complete", "all workers succeeded", "", ""};
 
+// Of StragglerPolicies (docs/stragglers.md).
+inline constexpr api::Advice kSlowNode{"job and Node, event; Incident", "SlowNode",
+                                       "a StragglerPolicy blames a node for a slow job",
+                                       "every step of the job waits for that node",
+                                       "look at the node; the Incident has the numbers and what the policy does"};
+inline constexpr api::Advice kStragglerTakenOut{"Node, event", "StragglerTakenOut",
+                                                "a StragglerPolicy has tainted or cordoned a slow node",
+                                                "no new pods come there; those that run stay",
+                                                "mend the node; uncordon it, or take the taint away, to put it back"};
+inline constexpr api::Advice kStragglerPutBack{"Node, event", "StragglerPutBack",
+                                               "a StragglerPolicy has put a node back that it had out", "", ""};
+inline constexpr api::Advice kStragglerVetoed{
+    "Node, event", "StragglerVetoed", "a person has put a node back that a StragglerPolicy had out", "",
+    "wait or set the annotation paceline.dev/straggler-exclude: the policy leaves it alone for its vetoPeriod"};
+
 // Every row, in the order of docs/messages.md.
 std::vector<api::Advice> AllMessages();
 

@@ -18,6 +18,8 @@
 #include "operator/incident/reconciler.h"
 #include "operator/node_plan/reconciler.h"
 #include "operator/page/job_page.h"
+#include "operator/straggler/slowdown_reconciler.h"
+#include "operator/straggler/straggler_reconciler.h"
 #include "operator/training_job/reconciler.h"
 #include "operator/training_run/reconciler.h"
 #include "operator/watches.h"
@@ -66,19 +68,29 @@ class Controllers {
         incident_({watches.reports(), watches.runs(), watches.pods(), watches.incidents(), *traces_, env.client, events,
                    env.clock, env.log, env.metrics},
                   {.judge = {.host_pause = config.incident_host_pause}}),
+        slowdown_({watches.reports(), watches.runs(), watches.policies(), watches.catalog(), *traces_, paces_,
+                   env.client, env.clock, env.log, env.metrics}),
+        straggler_({paces_, watches.policies(), watches.runs(), watches.incidents(), watches.nodes(), watches.pods(),
+                    watches.catalog(), env.client, events, env.clock, env.log, env.metrics}),
         training_jobs_({"trainingjob", config.workers}, training_job_, env.clock, env.log, env.metrics),
         training_runs_({"trainingrun", config.workers}, training_run_, env.clock, env.log, env.metrics),
         node_plans_({"nodeplan", config.workers}, node_plan_, env.clock, env.log, env.metrics),
-        incidents_({"incident", config.workers}, incident_, env.clock, env.log, env.metrics) {}
+        incidents_({"incident", config.workers}, incident_, env.clock, env.log, env.metrics),
+        slowdowns_({"slowdown", config.workers}, slowdown_, env.clock, env.log, env.metrics),
+        stragglers_({"straggler", 1}, straggler_, env.clock, env.log, env.metrics) {}
 
-  Queues queues() { return {training_jobs_.queue(), training_runs_.queue(), node_plans_.queue(), incidents_.queue()}; }
+  Queues queues() {
+    return {training_jobs_.queue(), training_runs_.queue(), node_plans_.queue(),
+            incidents_.queue(),     slowdowns_.queue(),     stragglers_.queue()};
+  }
 
   // Start is called by the elector's thread and may fall together with the end of the program, or after it: then
   // nothing starts.
   void Start() EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (is_stopped_) return;
-    for (kube::Controller* controller : {&training_jobs_, &training_runs_, &node_plans_, &incidents_}) {
+    for (kube::Controller* controller :
+         {&training_jobs_, &training_runs_, &node_plans_, &incidents_, &slowdowns_, &stragglers_}) {
       threads_.emplace_back([controller](std::stop_token stop) { controller->Run(std::move(stop)); });
     }
   }
@@ -97,8 +109,11 @@ class Controllers {
   TrainingRunReconciler training_run_;
   NodePlanReconciler node_plan_;
   const std::unique_ptr<TraceSource> traces_;
+  PaceStore paces_;
   IncidentReconciler incident_;
-  kube::Controller training_jobs_, training_runs_, node_plans_, incidents_;
+  SlowdownReconciler slowdown_;
+  StragglerReconciler straggler_;
+  kube::Controller training_jobs_, training_runs_, node_plans_, incidents_, slowdowns_, stragglers_;
   Mutex mutex_;
   std::vector<std::jthread> threads_ GUARDED_BY(mutex_);
   bool is_stopped_ GUARDED_BY(mutex_) = false;

@@ -4,6 +4,7 @@
 
 #include "lib/base/check.h"
 #include "operator/resources.h"
+#include "operator/straggler/straggler_names.h"
 #include "operator/training_run/reconciler.h"
 
 namespace paceline::operator_ {
@@ -52,7 +53,8 @@ Watches::Watches(kube::CacheEnvironment environment)
       runs_(JsonOptions(kTrainingRuns), env_, {kube::OwnerIndex<kube::ObjectView>()}),
       nodes_(Options(kube::kNodes), env_),
       plans_(JsonOptions(kNodePlans), env_),
-      incidents_(JsonOptions(kIncidents), env_, {kube::LabelIndex<kube::ObjectView>(std::string(api::kRunLabel))}) {
+      incidents_(JsonOptions(kIncidents), env_, {kube::LabelIndex<kube::ObjectView>(std::string(api::kRunLabel))}),
+      policies_(JsonOptions(kStragglerPolicies), env_) {
   AddHandlers();
 }
 
@@ -69,17 +71,36 @@ void Watches::AddHandlers() {
     if (pod != nullptr && pod->meta.uid == object.uid) WakeJobsOf(*pod, kube::Priority::kNormal);
   });
   runs_.AddHandler([this](const auto& change) { OnRun(change); });
-  nodes_.AddHandler([this](const auto& change) {
-    const Queues* queues = queues_.load();
-    if (queues != nullptr && change.before == nullptr) queues->node_plans.Add(change.meta().Key());
-  });
+  nodes_.AddHandler([this](const auto& change) { OnNode(change); });
   plans_.AddHandler([this](const auto& change) { OnPlan(change); });
   incidents_.AddHandler([this](const auto& change) {
     const Queues* queues = queues_.load();
     const kube::ObjectMeta& meta = change.meta();
     const std::string_view run = meta.labels.Get(api::kRunLabel);
     if (queues != nullptr && !run.empty()) queues->incidents.Add({meta.ns.str(), std::string(run)});
+    WakePolicyOf(meta, kube::Priority::kNormal);  // a person may have approved
   });
+  policies_.AddHandler([this](const auto& change) {
+    const Queues* queues = queues_.load();
+    if (queues != nullptr) queues->stragglers.Add(change.meta().Key());
+  });
+}
+
+void Watches::WakePolicyOf(const kube::ObjectMeta& incident, kube::Priority priority) {
+  const Queues* queues = queues_.load();
+  const std::string_view policy = incident.annotations.Get(kPolicyOfIncident);
+  if (queues != nullptr && !policy.empty()) queues->stragglers.Add({"", std::string(policy)}, priority);
+}
+
+void Watches::OnNode(const kube::CacheChange<kube::NodeView>& change) {
+  const Queues* queues = queues_.load();
+  if (queues == nullptr) return;
+  if (change.before == nullptr) queues->node_plans.Add(change.meta().Key());
+  // Somebody has cordoned it, or put it back.
+  const bool has_changed =
+      change.before != nullptr && change.after != nullptr && change.before->spec != change.after->spec;
+  if (!has_changed) return;
+  for (const auto& policy : policies_.store().List()) queues->stragglers.Add(policy->meta.Key());
 }
 
 void Watches::OnPlan(const kube::CacheChange<kube::ObjectView>& change) {
@@ -126,6 +147,9 @@ void Watches::OnRun(const kube::CacheChange<kube::ObjectView>& change) {
   // The end of a run is the end of its incidents.
   if (queues != nullptr && !incidents_.store().ListBy(api::kRunLabel, change.meta().name).empty()) {
     queues->incidents.Add(change.meta().Key());
+  }
+  if (queues != nullptr && (change.before == nullptr || change.after == nullptr)) {
+    queues->slowdowns.Add(change.meta().Key());  // from then on it looks again by itself, until the run is over
   }
   if (change.after == nullptr) WakeOwner(change.meta());  // a run deleted by hand comes back
   const kube::OwnerReference* owner = change.meta().Controller();
@@ -224,6 +248,7 @@ Status Watches::Start(std::stop_token stop) {
   nodes_.Start();
   plans_.Start();
   incidents_.Start();
+  policies_.Start();  // nothing waits for it: there may be no such CRD yet after an upgrade
   const api::JobKind& training_job = api::JobKinds().front();
   while (!stop.stop_requested()) {
     const Status discovered = Discover(Deadline::After(env_.clock, kDiscoverTimeout));
@@ -261,6 +286,7 @@ void Watches::Stop() {
     for (auto& [kind, cache] : job_caches_) caches.push_back(cache.get());
   }
   for (kube::ObjectCache* cache : caches) cache->Stop();
+  policies_.Stop();
   incidents_.Stop();
   plans_.Stop();
   nodes_.Stop();
@@ -319,9 +345,14 @@ void Watches::Resync() {
   }
   for (const auto& node : nodes_.store().List()) queues->node_plans.Add(node->meta.Key(), kube::Priority::kLow);
   for (const kube::ObjectKey& run : reports_.AlarmedRuns()) queues->incidents.Add(run);
+  for (const auto& run : runs_.store().List()) queues->slowdowns.Add(run->meta.Key(), kube::Priority::kLow);
+  for (const auto& policy : policies_.store().List()) {
+    queues->stragglers.Add(policy->meta.Key(), kube::Priority::kLow);
+  }
   for (const auto& incident : incidents_.store().List()) {
     queues->incidents.Add({incident->meta.ns.str(), std::string(incident->meta.labels.Get(api::kRunLabel))},
                           kube::Priority::kLow);
+    WakePolicyOf(incident->meta, kube::Priority::kLow);  // which may be gone
   }
 }
 

@@ -24,6 +24,8 @@ struct Queues {
   kube::WorkQueue& training_runs;
   kube::WorkQueue& node_plans;
   kube::WorkQueue& incidents;
+  kube::WorkQueue& slowdowns;
+  kube::WorkQueue& stragglers;
 };
 
 class Watches {
@@ -59,6 +61,7 @@ class Watches {
   const kube::Store<kube::NodeView>& nodes() const { return nodes_.store(); }
   const kube::Store<kube::ObjectView>& plans() const { return plans_.store(); }
   const kube::Store<kube::ObjectView>& incidents() const { return incidents_.store(); }
+  const kube::Store<kube::ObjectView>& policies() const { return policies_.store(); }
   const NodeReports& reports() const { return reports_; }
   const ObservedTimesTracker& observed() const { return observed_; }
 
@@ -70,9 +73,11 @@ class Watches {
   void OnPlan(const kube::CacheChange<kube::ObjectView>& change);
   void OnRun(const kube::CacheChange<kube::ObjectView>& change);
   void OnPod(const kube::CacheChange<kube::PodView>& change);
+  void OnNode(const kube::CacheChange<kube::NodeView>& change);
   void WakeJobsOf(const kube::PodView& pod, kube::Priority priority);
   void WakeJob(const JobKey& key, kube::Priority priority);
   void WakeOwner(const kube::ObjectMeta& meta);
+  void WakePolicyOf(const kube::ObjectMeta& incident, kube::Priority priority);
   // The plans of the nodes on which the job has pods.
   void WakePlansOf(const api::JobKind& kind, const kube::ObjectView& job);
   std::vector<const kube::ObjectCache*> JobCaches() const EXCLUDES(mutex_);
@@ -93,6 +98,7 @@ class Watches {
   kube::NodeCache nodes_;
   kube::ObjectCache plans_;
   kube::ObjectCache incidents_;
+  kube::ObjectCache policies_;
 
   mutable Mutex mutex_;
   std::vector<std::pair<const api::JobKind*, std::unique_ptr<kube::ObjectCache>>> job_caches_ GUARDED_BY(mutex_);

@@ -14,6 +14,7 @@
 #include "operator/messages.h"
 #include "operator/names.h"
 #include "operator/resources.h"
+#include "operator/straggler/straggler_names.h"
 #include "operator/training_run/run_status.h"
 
 namespace paceline::operator_ {
@@ -73,6 +74,7 @@ class IncidentReconciler::Pass {
   Result<kube::Action> Run() {
     RETURN_IF_ERROR(LoadRun());
     LoadIncidents();
+    RETURN_IF_ERROR(NameInRun());
     const std::optional<api::IncidentTrigger> trigger = FirstTrigger(reports_);
     const bool is_over = !run_ || IsOver(run_->status);
     const Memory memory = owner_.Remember(key_, trigger.has_value() && !is_over);
@@ -97,7 +99,10 @@ class IncidentReconciler::Pass {
       const auto body = view->Body();
       if (!body.ok()) continue;
       Result<api::Incident> incident = api::FromJson<api::Incident>(*body);
-      if (incident.ok()) incidents_.push_back(*std::move(incident));
+      if (!incident.ok()) continue;
+      names_.emplace(incident->spec.trigger.at, incident->metadata.name);
+      // Those of straggler policies have a controller of their own.
+      if (!view->meta.annotations.Contains(kPolicyOfIncident)) incidents_.push_back(*std::move(incident));
     }
     std::sort(incidents_.begin(), incidents_.end(),
               [](const api::Incident& a, const api::Incident& b) { return a.spec.trigger.at < b.spec.trigger.at; });
@@ -158,7 +163,8 @@ class IncidentReconciler::Pass {
     }
     open->status = StatusOf(verdict, [this](const analysis::Culprit& culprit) { return PodOf(env_, key_, culprit); });
     RETURN_IF_ERROR(WriteStatus(*open));
-    RETURN_IF_ERROR(NameInRun(open->metadata.name));
+    names_.emplace(open->spec.trigger.at, open->metadata.name);
+    RETURN_IF_ERROR(NameInRun());
     Tell(*open);
     return kube::Action::Done();
   }
@@ -197,13 +203,15 @@ class IncidentReconciler::Pass {
   }
 
   // The newest incidents of the run, in its status.
-  Status NameInRun(const std::string& newest) const {
+  Status NameInRun() const {
     std::vector<std::string> names;
-    for (const api::Incident& incident : incidents_) {
-      if (incident.metadata.name != newest) names.push_back(incident.metadata.name);
-    }
-    names.push_back(newest);
+    for (const auto& [at, name] : names_) names.push_back(name);
     if (names.size() > kMaxNamedIncidents) names.erase(names.begin(), names.end() - kMaxNamedIncidents);
+    if (!run_) return Status();
+    // None is taken away for it: the cache may not have the newest yet.
+    const std::set<std::string> told(run_->status.incidents.begin(), run_->status.incidents.end());
+    if (std::all_of(names.begin(), names.end(), [&](const auto& name) { return told.count(name) != 0; }))
+      return Status();
     const Json object = {{"metadata", {{"name", key_.name}, {"namespace", key_.ns}, {"uid", run_->metadata.uid}}},
                          {"status", {{"incidents", names}}}};
     const Result<Json> written =
@@ -237,7 +245,8 @@ class IncidentReconciler::Pass {
   const std::stop_token stop_;
   const std::map<std::string, TraceReport> reports_;
   std::optional<api::TrainingRun> run_;
-  std::vector<api::Incident> incidents_;  // of the run, oldest first
+  std::vector<api::Incident> incidents_;                             // of the run and this controller, oldest first
+  std::set<std::pair<std::optional<WallTime>, std::string>> names_;  // of all, by time
 };
 
 IncidentReconciler::IncidentReconciler(const IncidentEnvironment& environment, const IncidentOptions& options)

@@ -121,15 +121,20 @@ class PolicyPlanner {
   }
 
   // In the status and without our mark: not done yet, or undone by a person.
-  bool KeepUnmarked(const PolicyNode& node, const ActedNode& acted) {
+  bool KeepUnmarked(const PolicyNode& node, ActedNode& acted) {
     if (acted.is_applied) {
       Veto(node.name);
       return false;
     }
     const bool is_fresh = acted.since && now_ - *acted.since <= kIntentLife;
-    const bool is_slow = FindingOf(node.name).state == NodeState::kSlow;
-    if (!is_fresh || !is_slow || HasTripped() || !WhyNever(node).reason.empty()) return false;
-    plan_.steps.push_back({StepKind::kAct, node.name, acted.action, acted.incident, "Slow"});
+    const NodeState state = FindingOf(node.name).state;
+    const bool still_holds = state != NodeState::kHealthy && node.is_selected && !HasTripped();
+    if (!is_fresh || !still_holds || !WhyNever(node).reason.empty()) return false;
+    acted.action = spec_.action;
+    // After a restart the node is not known to be slow for a while: then it waits.
+    if (state == NodeState::kSlow) {
+      plan_.steps.push_back({StepKind::kAct, node.name, acted.action, acted.incident, "Slow"});
+    }
     return true;
   }
 

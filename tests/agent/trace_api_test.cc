@@ -41,6 +41,7 @@ TEST_F(TraceApiTest, SaysThatNothingIsTraced) {
   EXPECT_EQ(Get("/v1/traces/team/llama/tables").status, 404);
   EXPECT_NE(Get("/v1/traces/team/llama/tables").body.find("team/llama"), std::string::npos);
   EXPECT_EQ(Get("/v1/traces/team/llama/records").status, 404);
+  EXPECT_EQ(Get("/v1/traces/team/llama/pace").status, 404);
 }
 
 TEST_F(TraceApiTest, RefusesWhatIsNotThere) {
@@ -49,6 +50,7 @@ TEST_F(TraceApiTest, RefusesWhatIsNotThere) {
   }
   for (const char* query : {"since=", "since=x", "since=1x", "since=99999999999999999999", "after=1", "since=1&x=2"}) {
     EXPECT_EQ(Get("/v1/traces/team/llama/records", query).status, 400) << query;
+    EXPECT_EQ(Get("/v1/traces/team/llama/pace", query).status, 400) << query;
   }
   EXPECT_EQ(Get("/v1/traces/team/llama/records", "since=1").status, 404);
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/root_cause.h"
+#include "analysis/slowdown.h"
 #include "analysis/tables_json.h"
 #include "tests/collectives/job.h"
 #include "tests/ring/ring_folder.h"
@@ -288,6 +290,37 @@ TEST_F(TracedJob, LeavesForeignFilesAlone) {
   for (int i = 0; i < 3; i++) EXPECT_TRUE(collector_->Sample().empty());
   EXPECT_TRUE(collector_->TablesOf("").processes.empty());
   EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/nccl-1-2-3.ring"));
+}
+
+TEST_F(TracedJob, TellsWhatASlowRankCosts) {
+  // 30 ms of work, of rank 2 42 ms: 1.4 times.
+  Start("compute:30000;allreduce:dp:20000;sync", {{2, {"extra-compute-us=12000"}}});
+  CollectorOptions options;
+  options.history.pace.warm_up = 0s;
+  Collect(options);
+  const auto paces = [&] { return collector_->PacesOf("run-1", {}); };
+  const auto has_windows = [&] {
+    const auto ranks = paces();
+    if (!ranks.ok() || ranks->size() < 4) return false;
+    return std::all_of(ranks->begin(), ranks->end(), [](const auto& rank) { return rank.windows.size() >= 3; });
+  };
+  ASSERT_TRUE(SampleUntil(has_windows));
+  const Result<std::vector<analysis::RankPace>> ranks = paces();
+  analysis::SlowdownOptions slowdown;
+  slowdown.window = 5s;
+  slowdown.windows = 2;
+  slowdown.lag = 5s;
+  const WallTime now = clock_.WallNow();
+  const auto told = analysis::SlowdownOf(*ranks, analysis::SharesOf(*ranks, 4, now, {}, slowdown), slowdown);
+  ASSERT_TRUE(told.slowdown.has_value()) << told.why_not;
+  // The length of a step by the operations of a window, against what it would be 12 ms earlier.
+  double operations = 0;
+  for (const auto& window : (*ranks)[2].windows) operations += static_cast<double>(window.operations);
+  const double step = 5.0 * static_cast<double>((*ranks)[2].windows.size()) / operations;
+  EXPECT_NEAR(*told.slowdown, step / (step - 0.012), 0.05);
+  EXPECT_EQ(told.workers[0].world_rank, 2);
+  EXPECT_NEAR(told.workers[0].late_seconds, 0.012, 0.003);
+  EXPECT_EQ(collector_->PacesOf("other", {}).status().code(), StatusCode::kNotFound);
 }
 
 }  // namespace

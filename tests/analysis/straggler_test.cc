@@ -111,6 +111,23 @@ TEST(Straggler, IsNeverANodeForTheStageOnIt) {
   }
 }
 
+TEST(Straggler, WhatIsSlowByFitsIsNotCalledHealthy) {
+  const WallTime end{500'000h};
+  std::vector<RankPace> paces = Pipeline(end, true, [](int) { return 0.5; });
+  EXPECT_EQ(Find(paces, end).at("n2").state, NodeState::kHealthy);
+  // As of a processor that is taken away now and then: 1.2 times in the mean of each minute.
+  for (RankPace& pace : paces) {
+    for (PaceWindow& window : pace.windows) {
+      const bool is_slow = pace.node == "n2" && window.start % 10 == 0;
+      window.own = is_slow ? 4150ms : 2500ms;
+      window.inside = 5s - window.own;
+    }
+  }
+  for (const auto& [node, verdict] : Find(paces, end)) {
+    EXPECT_EQ(verdict.state, node == "n2" ? NodeState::kSuspect : NodeState::kHealthy) << node;
+  }
+}
+
 TEST(Straggler, IsNobodyWithoutData) {
   const WallTime end{500'000h};
   std::vector<RankPace> paces = Pipeline(end, true, [](int rank) { return rank % 4 == 2 ? 0.8 : 0.5; });

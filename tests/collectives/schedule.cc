@@ -26,8 +26,8 @@ bool ReadItem(const std::string& text, Item& item) {
   const std::vector<std::string> parts = Split(text, ':');
   const std::string& verb = parts[0];
   if (verb == "sync") return parts.size() == 1;
-  if (verb == "compute") {
-    item.kind = Item::Kind::kCompute;
+  if (verb == "compute" || verb == "burn") {
+    item.kind = verb == "burn" ? Item::Kind::kBurn : Item::Kind::kCompute;
     return parts.size() == 2 && ReadNumber(parts[1], item.count);
   }
   if (parts.size() < 3) return false;

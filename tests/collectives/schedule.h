@@ -3,7 +3,10 @@
 //   allreduce:COMM:COUNT  reducescatter:COMM:COUNT  allgather:COMM:COUNT    by the members of COMM
 //   exchange:COMM:COUNT   each member sends to the next and receives from the previous, as one group
 //   pass:COMM:A>B:COUNT   world rank A sends to world rank B
-//   compute:MICROSECONDS  sync
+//   compute:MICROSECONDS  burn:MICROSECONDS  sync
+//
+// compute takes time and no processor, so that many ranks fit on one machine; burn takes time of a processor, and
+// longer where there is less of it.
 //
 // Pure functions.
 #pragma once
@@ -19,7 +22,7 @@
 namespace paceline::collectives {
 
 struct Item {
-  enum class Kind { kCollective, kExchange, kPass, kCompute, kSync };
+  enum class Kind { kCollective, kExchange, kPass, kCompute, kBurn, kSync };
   Kind kind = Kind::kSync;
   Function function = Function::kAllReduce;
   std::string comm;

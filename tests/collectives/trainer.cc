@@ -1,7 +1,10 @@
 #include "tests/collectives/trainer.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 namespace paceline::collectives {
 
@@ -10,6 +13,19 @@ namespace {
 // Small whole numbers, so that sums are exact in any order.
 float ValueOf(uint32_t rank, uint64_t number, uint64_t place) {
   return static_cast<float>((rank * 31 + number * 7 + place) % 97);
+}
+
+int64_t ProcessorTimeUs() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return (int64_t{usage.ru_utime.tv_sec} + usage.ru_stime.tv_sec) * 1'000'000 + usage.ru_utime.tv_usec +
+         usage.ru_stime.tv_usec;
+}
+
+void Burn(uint64_t microseconds) {
+  const int64_t end = ProcessorTimeUs() + static_cast<int64_t>(microseconds);
+  while (ProcessorTimeUs() < end) {
+  }
 }
 
 }  // namespace
@@ -120,8 +136,14 @@ Status Trainer::Synchronize() {
 
 Status Trainer::DoItem(const Item& item, uint64_t number) {
   if (item.kind == Item::Kind::kSync) return Synchronize();
+  if (item.kind == Item::Kind::kBurn) {
+    Burn(item.count);
+    return Status();
+  }
   if (item.kind == Item::Kind::kCompute) {
-    std::this_thread::sleep_for(std::chrono::microseconds(item.count + options_.faults.extra_compute_us));
+    const Faults& faults = options_.faults;
+    const uint64_t extra_us = operation_ >= faults.extra_compute_from ? faults.extra_compute_us : 0;
+    std::this_thread::sleep_for(std::chrono::microseconds(item.count + extra_us));
     return Status();
   }
   if (!TakesPart(item)) return Status();

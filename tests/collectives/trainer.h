@@ -21,6 +21,7 @@ struct Faults {
   std::optional<uint64_t> mismatch_at;      // launches half the elements
   std::optional<uint64_t> swap_at;          // launches this one after the next
   uint64_t extra_compute_us = 0;            // in each compute item
+  uint64_t extra_compute_from = 0;          // ... from this operation on
 };
 
 struct TrainerOptions {

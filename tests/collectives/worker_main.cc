@@ -2,7 +2,8 @@
 //
 //   rank=2 addresses=host:port,... listen=host:port | listen-fd=N  ranks-per-node=1 channels=2 slice-bytes=65536 abi=6
 //   comm=dp=0,1,2,3 (again for each)  schedule=TEXT  iterations=N  check=0 (of results)  and the faults hang-at,
-//   hang-in-call-at, kernel-stuck-at, mismatch-at, swap-at (numbers of operations), extra-compute-us
+//   hang-in-call-at, kernel-stuck-at, mismatch-at, swap-at (numbers of operations), extra-compute-us,
+//   extra-compute-from (an operation)
 //
 // The plugin is that of NCCL_PROFILER_PLUGIN, when set, and takes PACELINE_TRACE_DIR and the rest from the environment.
 // Exit codes: 0 all results right, 1 not.
@@ -35,6 +36,8 @@ Status TakeFault(const std::string& name, const std::string& value, Faults& faul
     faults.swap_at = Number(value);
   } else if (name == "extra-compute-us") {
     faults.extra_compute_us = *Number(value);
+  } else if (name == "extra-compute-from") {
+    faults.extra_compute_from = *Number(value);
   } else {
     return InvalidArgumentError("unknown option " + name);
   }

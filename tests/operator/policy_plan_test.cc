@@ -208,9 +208,30 @@ TEST_F(PolicyPlanTest, AnIntentIsCarriedOutAfterARestart) {
   ASSERT_EQ(plan.steps.size(), 1u);
   EXPECT_EQ(plan.steps[0].kind, StepKind::kAct);
   EXPECT_EQ(plan.status.recent_actions.size(), 1u) << "it counts once";
-  // Not when the node is fine meanwhile, nor when it is late.
+  // An operator that has just begun knows nothing yet.
+  findings_.clear();
+  plan = Pass();
+  EXPECT_TRUE(plan.steps.empty());
+  EXPECT_EQ(plan.status.acted_nodes.size(), 1u);
+  Blame("n1", 1.4);
+  EXPECT_EQ(Pass().steps.size(), 1u);
+  // The policy may say another thing by now.
+  policy_.spec.action = StragglerAction::kTaint;
+  plan = Pass();
+  ASSERT_EQ(plan.steps.size(), 1u);
+  EXPECT_EQ(plan.steps[0].action, StragglerAction::kTaint);
+  // Not when the node is fine meanwhile.
   findings_["n1"].state = NodeState::kHealthy;
   plan = Pass();
+  EXPECT_TRUE(plan.steps.empty());
+  EXPECT_TRUE(plan.status.acted_nodes.empty());
+}
+
+TEST_F(PolicyPlanTest, AnIntentDoesNotWaitForever) {
+  Pass();
+  findings_.clear();
+  now_ += 6min;
+  const PolicyPlan plan = Pass();
   EXPECT_TRUE(plan.steps.empty());
   EXPECT_TRUE(plan.status.acted_nodes.empty());
 }

@@ -48,8 +48,8 @@ def kubectl(*arguments, **options):
     return run("kubectl", "--request-timeout=20s", *arguments, **options)
 
 
-def apply(obj, **options):
-    return kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(obj), **options)
+def apply(obj, output="name", **options):
+    return kubectl("apply", "--server-side", "--force-conflicts", "-o", output, "-f", "-", stdin=json.dumps(obj), **options)
 
 
 def create(obj):

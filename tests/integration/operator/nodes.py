@@ -51,12 +51,12 @@ def in_node(node, *command):
     return bed.run(TESTBED, "exec", node, "--", *command, ok=False)[1]
 
 
-def agents(*arguments):
+def agents(*arguments, where=NODES):
     """One for each node, not started."""
     return [NodeProcess(node, "agent", " ".join((
         f"{PROGRAMS}/paceline-agent", "--node-name", node, "--kubeconfig", os.environ["KUBECONFIG"], "--metrics-port", str(AGENT_PORT),
         "--advertise-address", address_of(node),
-        "--trace-plugin", os.path.realpath(f"{PROGRAMS}/../lib/libnccl-profiler-paceline.so"), "--stage-period", "500ms", "--clean-up-period", "5s", *arguments))) for node in NODES]
+        "--trace-plugin", os.path.realpath(f"{PROGRAMS}/../lib/libnccl-profiler-paceline.so"), "--stage-period", "500ms", "--clean-up-period", "5s", *arguments))) for node in where]
 
 
 def address_of(node):
@@ -85,24 +85,31 @@ def uninstall():
 
 
 def run_check(name, prefix, variables, hint, check):
-    """One check as a program of its own: sets up, runs check(context), tells and tidies up. Gives the exit code."""
+    """One check as a program of its own; see run_checks."""
+    return run_checks([(name, check)], prefix, variables, hint)
+
+
+def run_checks(checks, prefix, variables, hint):
+    """Checks (name, function of a context) as a program of their own: sets up, runs one after the other, tells and tidies up.
+    Gives the exit code."""
     if not all(os.environ.get(variable) for variable in variables):
         print(f"skipped: no {' or no '.join(variables)}; start {hint} and eval its env")
-        print("0 passed, 0 failed, 1 skipped")
+        print(f"0 passed, 0 failed, {len(checks)} skipped")
         return 0
     install()
-    started = time.monotonic()
-    context = bed.Context(f"{prefix}-{int(time.time()) % 100000}")
-    try:
-        context.set_up()
-        check(context)
-        print(f"ok      {name} ({time.monotonic() - started:.1f} s)", flush=True)
-    except (bed.Failure, subprocess.TimeoutExpired) as error:
-        print(f"FAILED  {name}: {error}\n{context.describe()}", flush=True)
-        print("0 passed, 1 failed, 0 skipped")
-        return 1
-    finally:
-        context.tear_down()
-        uninstall()
-    print("1 passed, 0 failed, 0 skipped")
-    return 0
+    failed = 0
+    for number, (name, check) in enumerate(checks):
+        started = time.monotonic()
+        context = bed.Context(f"{prefix}-{number}-{int(time.time()) % 100000}")
+        try:
+            context.set_up()
+            check(context)
+            print(f"ok      {name} ({time.monotonic() - started:.1f} s)", flush=True)
+        except (bed.Failure, subprocess.TimeoutExpired) as error:
+            failed += 1
+            print(f"FAILED  {name}: {error}\n{context.describe()}", flush=True)
+        finally:
+            context.tear_down()
+    uninstall()
+    print(f"{len(checks) - failed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
