@@ -10,7 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "lib/base/json.h"
 #include "lib/blocks/format/folder_store.h"
+#include "lib/blocks/format/manifest.h"
 #include "lib/blocks/image/image_check.h"
 #include "lib/deps/copy_restorer.h"
 #include "lib/deps/lease.h"
@@ -97,6 +99,23 @@ TEST_F(RecordTest, WhatWasInstalledComesBack) {
   EXPECT_EQ(without_sentinel(restored), without_sentinel(installed));
   EXPECT_EQ(ReadSentinel(root_)->key, outcome.report.snapshot.manifest.key);
   EXPECT_FALSE(fs::exists(root_ + "/" + kRecordingName));
+}
+
+TEST_F(RecordTest, AllThatManifestsNameIsInTheStore) {
+  const RecordOutcome outcome = Record(kInstall);
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.ToString();
+  const FoundSnapshot& snapshot = outcome.report.snapshot;
+  for (const std::string& tag : {SnapshotTag(snapshot.manifest.key), blocks::ImageTag(snapshot.descriptor.digest)}) {
+    const Result<blocks::StoredManifest> manifest = store_->GetManifest(tag, Deadline::Infinite());
+    ASSERT_TRUE(manifest.ok()) << tag;
+    const Json json = ParseJson(manifest->bytes).value_or(Json::object());
+    std::vector<Json> named = json["layers"];
+    named.push_back(json["config"]);
+    for (const Json& blob : named) {
+      const std::string digest = blob["digest"];
+      EXPECT_TRUE(store_->StatBlob(*blocks::ParseDigest(digest), Deadline::Infinite()).ok()) << tag << " " << digest;
+    }
+  }
 }
 
 TEST_F(RecordTest, TwoInstallsGiveTheSameBytes) {
