@@ -26,6 +26,7 @@ Status Check(const AgentConfig& config) {
   RETURN_IF_ERROR(CheckFolder("holder.socket", config.holder_socket));
   if (!config.hdfs_file_root.empty()) RETURN_IF_ERROR(CheckFolder("hdfs.fileRoot", config.hdfs_file_root));
   if (!config.trace_folder.empty()) RETURN_IF_ERROR(CheckFolder("trace.folder", config.trace_folder));
+  RETURN_IF_ERROR(CheckFolder("dependencies.wrapper", config.dependencies_wrapper));
   if (!config.host_root.empty()) RETURN_IF_ERROR(CheckFolder("hostRoot", config.host_root));
   return Status();
 }
@@ -72,6 +73,31 @@ void AddTraceFields(ConfigSpec& spec, AgentConfig* config) {
       .Env("POD_IP");
 }
 
+void AddDependencyFields(ConfigSpec& spec, AgentConfig* config) {
+  spec.Add("dependencies.store", &config->dependencies_store,
+           "Store of dependency snapshots, file:///FOLDER or docker://REGISTRY/REPOSITORY, as agent and holder both "
+           "reach it. Empty: installs run in every pod, and nothing is recorded.");
+  spec.Add("dependencies.wrapper", &config->dependencies_wrapper,
+           "The program that runs installs in front of training programs; deps volumes bring it to containers.");
+  spec.Add("dependencies.findLimit", &config->dependencies_find_limit,
+           "How long a snapshot may be looked for before the install runs instead.")
+      .Positive();
+  spec.Add("dependencies.mountLimit", &config->dependencies_mount_limit,
+           "How long a snapshot may take to be mounted before the install runs instead.")
+      .Positive();
+  spec.Add("dependencies.recordThreads", &config->dependencies_threads,
+           "Threads that compress what is recorded, at the lowest priority.")
+      .Range(1, 64);
+  spec.Add("registry.hostsFolder", &config->registry_hosts_folder,
+           "Folder with a folder and a hosts.toml for each registry that has mirrors, as containerd has it. Empty: "
+           "none.");
+  spec.Add("registry.credentials", &config->registry_credentials_file,
+           "File with credentials in Docker's form (config.json). Empty: anonymous.");
+  spec.Add("registry.plainHttp", &config->registry_plain_http, "Registries (host:port) that are asked without TLS.");
+  spec.Add("registry.caFiles", &config->registry_ca_files,
+           "Certificates of authorities that are trusted besides the system's.");
+}
+
 void AddOtherFields(ConfigSpec& spec, AgentConfig* config) {
   spec.Add("facts.hostRoot", &config->host_root, "Where the host's root is mounted, for facts about the node.");
   spec.Add("facts.containerdSocket", &config->containerd_socket, "Socket of containerd. Empty: do not ask it.");
@@ -95,6 +121,7 @@ ConfigSpec DescribeAgentConfig(AgentConfig* config) {
   AddNodeFields(spec, config);
   AddHdfsFields(spec, config);
   AddTraceFields(spec, config);
+  AddDependencyFields(spec, config);
   AddOtherFields(spec, config);
   spec.AddCheck([config] { return Check(*config); });
   return spec;

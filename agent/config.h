@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lib/base/clock.h"
 #include "lib/base/config.h"
@@ -27,6 +28,15 @@ struct AgentConfig {
   std::string trace_plugin = "/usr/lib/paceline/libnccl-profiler-paceline.so";
   ByteSize trace_volume_size{256ULL << 20};
   std::string trace_folder;
+  std::string dependencies_store;
+  std::string dependencies_wrapper = "/usr/bin/paceline-deps";
+  Duration dependencies_find_limit = std::chrono::seconds(10);
+  Duration dependencies_mount_limit = std::chrono::seconds(30);
+  int dependencies_threads = 1;
+  std::string registry_hosts_folder = "/etc/containerd/certs.d";
+  std::string registry_credentials_file;
+  std::vector<std::string> registry_plain_http;
+  std::vector<std::string> registry_ca_files;
   std::string advertise_address;
   std::string host_root;
   std::string containerd_socket = "/run/containerd/containerd.sock";

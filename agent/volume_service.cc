@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "agent/csi/deps_volume.h"
 #include "agent/csi/hdfs_volume.h"
 #include "agent/csi/holder_client.h"
 #include "agent/csi/scratch_volume.h"
@@ -9,6 +10,7 @@
 #include "agent/csi/volume_host.h"
 #include "lib/api/node_plan.h"
 #include "lib/base/version.h"
+#include "lib/blocks/registry/registry_store.h"
 
 namespace paceline::agent {
 namespace {
@@ -16,6 +18,60 @@ namespace {
 constexpr Duration kMendLimit = std::chrono::minutes(2);
 constexpr Duration kLookLimit = std::chrono::seconds(10);
 constexpr Duration kLastLookLimit = std::chrono::seconds(1);
+constexpr size_t kMaxCredentialBytes = 4 << 20;
+
+blocks::RegistryOptions RegistryOptionsOf(const AgentConfig& config) {
+  blocks::RegistryOptions options;
+  options.hosts_root = config.registry_hosts_folder;
+  options.plain_http = config.registry_plain_http;
+  options.ca_files = config.registry_ca_files;
+  options.user_agent = "paceline-agent";
+  if (!config.registry_credentials_file.empty()) {
+    options.credentials = blocks::NewDockerConfigSource(
+        [path = config.registry_credentials_file] { return RealFileSystem().ReadFile(path, kMaxCredentialBytes); });
+  }
+  return options;
+}
+
+// The same for the process that serves a snapshot.
+std::vector<std::string> RegistryArguments(const AgentConfig& config) {
+  std::vector<std::string> arguments;
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) arguments.insert(arguments.end(), {flag, value});
+  };
+  add("--registry-hosts-folder", config.registry_hosts_folder);
+  add("--registry-credentials", config.registry_credentials_file);
+  for (const std::string& host : config.registry_plain_http) add("--registry-plain-http", host);
+  for (const std::string& file : config.registry_ca_files) add("--registry-ca-files", file);
+  return arguments;
+}
+
+// Where recorders of a store meet: in a folder store itself, else on this node.
+std::string LeaseFolderOf(const AgentConfig& config) {
+  constexpr std::string_view kFile = "file://";
+  const std::string& store = config.dependencies_store;
+  if (store.starts_with(kFile)) return store.substr(kFile.size()) + "/leases";
+  return store.starts_with('/') ? store + "/leases" : config.state_dir + "/deps-leases";
+}
+
+DepsVolumeOptions DepsOptionsOf(const AgentConfig& config, const FileSystem& files, const Clock& clock) {
+  DepsVolumeOptions options;
+  options.state_dir = config.state_dir;
+  options.wrapper = config.dependencies_wrapper;
+  options.store = config.dependencies_store;
+  options.serve_arguments = RegistryArguments(config);
+  options.find_limit = config.dependencies_find_limit;
+  options.mount_limit = config.dependencies_mount_limit;
+  const auto open = [store = config.dependencies_store, registry = RegistryOptionsOf(config), &files,
+                     &clock](blocks::StoreAccess access) {
+    return blocks::OpenStoreUrl(store, access, registry, files, clock);
+  };
+  options.open_for_reading = [open] { return open(blocks::StoreAccess::kRead); };
+  options.recorder.open_for_writing = [open] { return open(blocks::StoreAccess::kWrite); };
+  options.recorder.lease_folder = LeaseFolderOf(config);
+  options.recorder.threads = config.dependencies_threads;
+  return options;
+}
 
 class VolumeServiceImpl final : public VolumeService {
  public:
@@ -30,7 +86,7 @@ class VolumeServiceImpl final : public VolumeService {
         publisher_({.kubelet_dir = config.kubelet_dir,
                     .state_dir = config.state_dir,
                     .before_removal = [this](const VolumeRecord& record) { LookLast(record); }},
-                   *host_, MakeTypes(config, files_, *host_, clock, log), clock) {}
+                   *host_, MakeTypes(), clock) {}
 
   ~VolumeServiceImpl() override { VolumeServiceImpl::Shutdown(Duration::zero()); }
 
@@ -44,6 +100,7 @@ class VolumeServiceImpl final : public VolumeService {
                                                 .csi_socket = config_.csi_socket,
                                                 .registration_socket = config_.registration_socket},
                                                publisher_, clock_, log_, metrics));
+    dependencies_->recorder().Start();
     thread_ = std::jthread([this](std::stop_token stop) { LookAfter(std::move(stop)); });
     return Status();
   }
@@ -71,15 +128,20 @@ class VolumeServiceImpl final : public VolumeService {
   }
 
  private:
-  static std::vector<std::unique_ptr<VolumeType>> MakeTypes(const AgentConfig& config, const FileSystem& files,
-                                                            VolumeHost& host, const Clock& clock, Logger& log) {
+  std::vector<std::unique_ptr<VolumeType>> MakeTypes() {
     std::vector<std::unique_ptr<VolumeType>> types;
-    types.push_back(NewScratchVolume(config.state_dir, host));
-    types.push_back(NewTraceVolume({.plugin = config.trace_plugin, .size = config.trace_volume_size}, files, host));
+    types.push_back(NewScratchVolume(config_.state_dir, *host_));
     types.push_back(
-        NewHdfsVolume({.rules = {.memory_limit = config.hdfs_memory_limit, .file_root = config.hdfs_file_root},
-                       .mount_limit = config.hdfs_mount_limit},
-                      NewHolderClient(config.holder_socket, clock), host, clock, log));
+        NewTraceVolume({.plugin = config_.trace_plugin, .size = config_.trace_volume_size}, files_, *host_));
+    types.push_back(
+        NewHdfsVolume({.rules = {.memory_limit = config_.hdfs_memory_limit, .file_root = config_.hdfs_file_root},
+                       .mount_limit = config_.hdfs_mount_limit},
+                      NewHolderClient(config_.holder_socket, clock_), *host_, clock_, log_));
+    std::unique_ptr<DepsVolume> dependencies =
+        DepsVolume::New(DepsOptionsOf(config_, files_, clock_), NewHolderClient(config_.holder_socket, clock_), *host_,
+                        files_, clock_, log_);
+    dependencies_ = dependencies.get();
+    types.push_back(std::move(dependencies));
     return types;
   }
 
@@ -117,6 +179,7 @@ class VolumeServiceImpl final : public VolumeService {
   const RealFileSystem files_;
   const std::unique_ptr<VolumeHost> host_;
   PodReports pods_;
+  DepsVolume* dependencies_ = nullptr;  // the publisher's
   VolumePublisher publisher_;
   std::unique_ptr<CsiServer> server_;
   std::jthread thread_;

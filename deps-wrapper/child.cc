@@ -36,7 +36,7 @@ void GiveTerminal(pid_t group) {
 }
 
 // Starts the words in a group of their own; the pipe says errno of exec, and nothing when that worked.
-pid_t Start(const Signals& signals, char* const* words, int* error) {
+pid_t Start(const Signals& signals, char* const* words, char* const* environment, int* error) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
     *error = errno;
@@ -48,7 +48,7 @@ pid_t Start(const Signals& signals, char* const* words, int* error) {
     setpgid(0, 0);
     if (has_terminal) GiveTerminal(getpid());
     signals.Restore();
-    execvp(words[0], words);
+    execvpe(words[0], words, environment == nullptr ? environ : environment);
     const int failed = errno;
     if (write(ends[1], &failed, sizeof failed) < 0) _exit(kNotFound);
     _exit(failed == ENOENT ? kNotFound : kNotRunnable);
@@ -62,11 +62,11 @@ pid_t Start(const Signals& signals, char* const* words, int* error) {
   return child;
 }
 
-ChildEnd RunWords(Signals& signals, std::vector<std::string>& words, int64_t limit_ms) {
+ChildEnd RunWords(Signals& signals, std::vector<std::string>& words, int64_t limit_ms, char* const* environment) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  return signals.Run(pointers.data(), limit_ms);
+  return signals.Run(pointers.data(), limit_ms, environment);
 }
 
 }  // namespace
@@ -98,10 +98,10 @@ bool Signals::Handle(int signal, pid_t child, int* status) {
   return has_ended;
 }
 
-ChildEnd Signals::Run(char* const* words, int64_t limit_ms) {
+ChildEnd Signals::Run(char* const* words, int64_t limit_ms, char* const* environment) {
   ChildEnd end;
   int error = 0, status = 0;
-  const pid_t child = Start(*this, words, &error);
+  const pid_t child = Start(*this, words, environment, &error);
   if (child < 0) return {kNotRunnable, false, true, strerror(error)};
   int64_t next_ms = limit_ms > 0 ? NowMs() + limit_ms : INT64_MAX;
   for (;;) {
@@ -133,17 +133,17 @@ bool Signals::AwaitEnd(int64_t wait_ms) {
   return ending_ != 0;
 }
 
-ChildEnd RunCommand(Signals& signals, const std::string& command, int limit_seconds) {
+ChildEnd RunCommand(Signals& signals, const std::string& command, int limit_seconds, char* const* environment) {
   std::vector<std::string> words = PlainWords(command);
   const int64_t limit_ms = int64_t{limit_seconds} * 1000;
   if (!words.empty()) {
-    const ChildEnd end = RunWords(signals, words, limit_ms);
+    const ChildEnd end = RunWords(signals, words, limit_ms, environment);
     // What is no program may be a word of the shell's own: "cd", "exit".
     const bool may_be_builtin = end.cannot_run && words[0].find('/') == std::string::npos;
     if (!may_be_builtin) return end;
   }
   words = {"/bin/sh", "-c", command};
-  ChildEnd end = RunWords(signals, words, limit_ms);
+  ChildEnd end = RunWords(signals, words, limit_ms, environment);
   if (end.cannot_run) end.problem = "it takes a shell, and /bin/sh cannot be run: " + end.problem;
   return end;
 }

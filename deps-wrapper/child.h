@@ -25,8 +25,8 @@ class Signals {
   // Puts masks and handlers back to what they were, for a program that is started next.
   void Restore() const;
 
-  // Runs `words` (a null pointer at the end) until it ends. `limit_ms` 0: no limit.
-  ChildEnd Run(char* const* words, int64_t limit_ms);
+  // Runs `words` (a null pointer at the end) until it ends. `limit_ms` 0: no limit. `environment` null: our own.
+  ChildEnd Run(char* const* words, int64_t limit_ms, char* const* environment = nullptr);
   // Waits at most so long for a signal that ends programs; true when one came.
   bool AwaitEnd(int64_t wait_ms);
 
@@ -42,6 +42,7 @@ class Signals {
 };
 
 // Runs a command: its words, or with /bin/sh when it takes a shell.
-ChildEnd RunCommand(Signals& signals, const std::string& command, int limit_seconds);
+ChildEnd RunCommand(Signals& signals, const std::string& command, int limit_seconds,
+                    char* const* environment = nullptr);
 
 }  // namespace paceline::deps_wrapper

@@ -3,6 +3,7 @@
 // program, which thus has the same process id, signals and exit code as without it.
 //
 // Linked statically and made of little, since it runs in images of any libc, and as process 1 of its container.
+#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -22,11 +23,14 @@ namespace {
 constexpr int kUsageError = 2;
 constexpr int64_t kLookEveryMs = 100;
 constexpr size_t kMaxSentinelBytes = 4096;
+constexpr char kRecordedAnswer[] = "they are recorded for the next start";  // as the recorder says it
 
 struct Outcome {
-  const char* how = "";  // "in place", "restored", "installed"; "" when nothing worked
-  std::string reason;    // why not something quicker
-  int code = 0;          // with which to end when nothing worked
+  const char* how = "";    // "in place", "restored", "installed"; "" when nothing worked
+  std::string reason;      // why not something quicker
+  bool was_clean = false;  // an install began with nothing in the sentinels' directories
+  double seconds = 0;
+  int code = 0;  // with which to end when nothing worked
 };
 
 std::string ReadSmall(const std::string& path) {
@@ -72,8 +76,42 @@ bool Restore(const Options& options, Signals& signals, Outcome* outcome) {
   return missing.empty();
 }
 
+bool IsEmptyDirectory(const std::string& path) {
+  DIR* directory = opendir(path.c_str());
+  if (directory == nullptr) return errno == ENOENT;
+  bool is_empty = true;
+  while (const dirent* entry = readdir(directory)) {
+    const std::string_view name = entry->d_name;
+    is_empty = is_empty && (name == "." || name == "..");
+  }
+  closedir(directory);
+  return is_empty;
+}
+
+bool HasNothing(const Options& options) {
+  for (const std::string& sentinel : options.sentinels) {
+    if (!IsEmptyDirectory(sentinel.substr(0, sentinel.rfind('/')))) return false;
+  }
+  return true;
+}
+
+// Of ours, what the install may see.
+std::vector<char*> InstallEnvironment(const Options& options) {
+  std::vector<char*> chosen;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view name = std::string_view(*entry).substr(0, std::string_view(*entry).find('='));
+    bool is_named = options.only.empty();
+    for (const std::string& one : options.only) is_named = is_named || one == name;
+    if (is_named) chosen.push_back(*entry);
+  }
+  chosen.push_back(nullptr);
+  return chosen;
+}
+
 void Install(const Options& options, Signals& signals, Outcome* outcome) {
-  const ChildEnd end = RunCommand(signals, options.install, options.install_limit_seconds);
+  outcome->was_clean = HasNothing(options);
+  const std::vector<char*> environment = InstallEnvironment(options);
+  const ChildEnd end = RunCommand(signals, options.install, options.install_limit_seconds, environment.data());
   if (end.code == 0 && !end.was_late && !end.cannot_run) {
     outcome->how = "installed";
     return;
@@ -122,32 +160,89 @@ std::string Quoted(std::string_view text) {
   return quoted;
 }
 
-void Append(const std::string& path, int flags, const std::string& line) {
+bool Append(const std::string& path, int flags, const std::string& line) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
-  if (file < 0) return;  // nobody waits for it so much that the program should not start
-  const ssize_t written = write(file, line.data(), line.size());
-  if (written < 0) fprintf(stderr, "paceline-deps: cannot write %s: %s\n", path.c_str(), strerror(errno));
+  if (file < 0) return false;  // nobody waits for it so much that the program should not start
+  const bool is_written = write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  if (!is_written) fprintf(stderr, "paceline-deps: cannot write %s: %s\n", path.c_str(), strerror(errno));
   close(file);
+  return is_written;
 }
 
-void Report(const Options& options, const Outcome& outcome, double seconds) {
+// Whoever looks for the file finds all of it or nothing.
+void Replace(const std::string& path, const std::string& line) {
+  const std::string draft = path + ".new";
+  if (Append(draft, O_TRUNC, line)) rename(draft.c_str(), path.c_str());
+}
+
+std::string Tenths(double seconds) {
   char number[64];
   snprintf(number, sizeof number, "%.1f", seconds);
+  return number;
+}
+
+void WriteReport(const Options& options, const Outcome& outcome) {
+  if (options.report.empty()) return;
+  Replace(options.report, std::string("{\"how\":\"") + outcome.how + "\",\"reason\":\"" + Quoted(outcome.reason) +
+                              "\",\"seconds\":" + Tenths(outcome.seconds) + ",\"key\":\"" + Quoted(options.key) +
+                              "\",\"clean\":" + (outcome.was_clean ? "true" : "false") + "}\n");
+}
+
+// From now on a restart of the container finds the environment in place.
+void Mark(const Options& options) {
+  for (const std::string& sentinel : options.sentinels) {
+    Replace(sentinel, "{\"base\":\"\",\"key\":\"" + Quoted(options.key) + "\"}\n");
+  }
+}
+
+// Lets the recorder see what was installed before the program adds to it. The answer is for people.
+std::string AwaitAnswer(const Options& options, Signals& signals) {
+  const int64_t until_ms = NowMs() + int64_t{options.answer_seconds} * 1000;
+  for (;;) {
+    const std::string answer = ReadSmall(options.answer);
+    if (!answer.empty()) return answer.substr(0, answer.find('\n'));
+    if (NowMs() >= until_ms || signals.AwaitEnd(kLookEveryMs)) break;
+  }
+  return "nobody records it (no answer for " + std::to_string(options.answer_seconds) + " s)";
+}
+
+void Tell(const Options& options, const Outcome& outcome, const std::string& answer) {
   std::string line = "paceline-deps: dependencies ";
   line += *outcome.how != '\0' ? outcome.how : "are not there";
-  line += std::string(" after ") + number + " s";
+  line += " after " + Tenths(outcome.seconds) + " s";
   const bool explains = !outcome.reason.empty() && std::strcmp(outcome.how, "in place") != 0;
   if (explains) line += " (" + outcome.reason + ")";
+  if (!answer.empty()) line += "; " + answer;
   fprintf(stderr, "%s\n", line.c_str());
-  if (!options.report.empty()) {
-    Append(options.report, O_TRUNC,
-           std::string("{\"how\":\"") + outcome.how + "\",\"reason\":\"" + Quoted(outcome.reason) +
-               "\",\"seconds\":" + number + ",\"key\":\"" + Quoted(options.key) + "\"}\n");
-  }
   if (*outcome.how == '\0' || options.stage_file.empty()) return;
-  char marker[64];
-  snprintf(marker, sizeof marker, "dependencies_ready %.6f\n", WallSeconds());
-  Append(options.stage_file, O_APPEND, marker);
+  std::string markers;
+  const auto mark = [&markers](const char* name) {
+    char marker[64];
+    snprintf(marker, sizeof marker, "%s %.6f\n", name, WallSeconds());
+    markers += marker;
+  };
+  mark(std::strcmp(outcome.how, "installed") == 0 ? "dependencies_installed" : "dependencies_restored");
+  if (answer == kRecordedAnswer) mark("dependencies_recorded");
+  mark("dependencies_ready");
+  Append(options.stage_file, O_APPEND, markers);
+}
+
+// True when the program may start.
+bool Finish(const Options& options, Signals& signals, Outcome* outcome) {
+  std::string answer;
+  const bool was_installed = std::strcmp(outcome->how, "installed") == 0;
+  if (was_installed && options.marks) Mark(options);
+  WriteReport(options, *outcome);  // after that the directories are looked at
+  if (was_installed && outcome->was_clean && !options.answer.empty()) answer = AwaitAnswer(options, signals);
+  if (signals.ending() != 0 && *outcome->how != '\0') {
+    outcome->how = "";
+    outcome->code = 128 + signals.ending();
+    outcome->reason = "stopped by signal " + std::to_string(signals.ending());
+  }
+  Tell(options, *outcome, answer);
+  if (*outcome->how == '\0') return false;
+  if (!options.started.empty()) Append(options.started, O_TRUNC, "started\n");
+  return true;
 }
 
 int Main(int argc, char** argv) {
@@ -159,9 +254,9 @@ int Main(int argc, char** argv) {
   }
   const int64_t start_ms = NowMs();
   Signals signals;
-  const Outcome outcome = Provide(options, signals);
-  Report(options, outcome, static_cast<double>(NowMs() - start_ms) / 1000);
-  if (*outcome.how == '\0') return outcome.code;
+  Outcome outcome = Provide(options, signals);
+  outcome.seconds = static_cast<double>(NowMs() - start_ms) / 1000;
+  if (!Finish(options, signals, &outcome)) return outcome.code;
   if (options.supervises) {
     const ChildEnd end = signals.Run(options.program.data(), 0);
     if (end.cannot_run) fprintf(stderr, "paceline-deps: cannot run %s: %s\n", options.program[0], end.problem.c_str());

@@ -30,10 +30,17 @@ std::string Take(std::string_view flag, const char* value, Options* options) {
     options->install = value;
   } else if (flag == "--report") {
     options->report = value;
+  } else if (flag == "--answer") {
+    options->answer = value;
+  } else if (flag == "--started") {
+    options->started = value;
+  } else if (flag == "--only") {
+    options->only.emplace_back(value);
   } else {
     int* seconds = flag == "--wait"            ? &options->wait_seconds
                    : flag == "--restore-limit" ? &options->restore_limit_seconds
                    : flag == "--install-limit" ? &options->install_limit_seconds
+                   : flag == "--answer-limit"  ? &options->answer_seconds
                                                : nullptr;
     if (seconds == nullptr) return "unknown option " + std::string(flag);
     if (!ReadSeconds(value, seconds)) return std::string(flag) + " takes whole seconds, not " + value;
@@ -53,7 +60,12 @@ const char kUsage[] =
     "  --restore-limit SECONDS  it is stopped after that (600)\n"
     "  --install COMMAND        run when that does not help\n"
     "  --install-limit SECONDS  it is stopped after that (0: never)\n"
+    "  --only NAME              a variable that the install sees; repeatable (all of them)\n"
+    "  --mark                   write the sentinels after an install\n"
     "  --report FILE            gets one line of JSON about what was done\n"
+    "  --answer FILE            waited for after an install that began with nothing there\n"
+    "  --answer-limit SECONDS   for so long at most (0)\n"
+    "  --started FILE           made before the program is started\n"
     "  --supervise              stay as the program's parent: pass signals on, reap orphans\n";
 
 std::string ReadOptions(int argc, char** argv, char** environment, Options* options) {
@@ -61,8 +73,8 @@ std::string ReadOptions(int argc, char** argv, char** environment, Options* opti
   for (; at < argc; ++at) {
     const std::string_view word = argv[at];
     if (word == "--") break;
-    if (word == "--supervise") {
-      options->supervises = true;
+    if (word == "--supervise" || word == "--mark") {
+      (word == "--mark" ? options->marks : options->supervises) = true;
       continue;
     }
     if (!word.starts_with("--")) return "the program must come after --";

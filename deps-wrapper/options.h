@@ -16,6 +16,11 @@ struct Options {
   int install_limit_seconds = 0;  // 0: none
   bool supervises = false;        // stays as the parent of the program
   std::string report;             // a file that gets one line of JSON
+  bool marks = false;             // after an install the sentinels are written
+  std::string answer;             // a file that is waited for after an install: the recorder has seen what there is
+  int answer_seconds = 0;
+  std::string started;            // a file that is made before the program is started
+  std::vector<std::string> only;  // names of variables that the install sees; empty: all
   std::string stage_file;         // of docs/formats/stage-marker.md
   std::vector<char*> program;     // ends with a null pointer, as exec wants it
 };

@@ -13,7 +13,7 @@ struct HolderConfig {
   std::string state_dir = "/run/paceline/holder";
   std::string socket;
   std::string mount_root = "/var/lib/kubelet/plugins/csi.paceline.dev/mounts";
-  std::vector<std::string> programs = {"/usr/bin/paceline-hdfs-mount"};
+  std::vector<std::string> programs = {"/usr/bin/paceline-hdfs-mount", "/usr/bin/paceline-snapshotter"};
   std::vector<std::string> environment = {"HADOOP_CONF_DIR", "HADOOP_USER_NAME", "HADOOP_TOKEN_FILE_LOCATION",
                                           "KRB5_CONFIG",     "KRB5CCNAME",       "KRB5_CLIENT_KTNAME"};
   int max_mounts = 256;

@@ -79,6 +79,22 @@ void AddServers(ConfigSpec& spec, OperatorConfig& config) {
       "Give pods of training jobs the volume at /run/paceline, where every node that they may land on has an agent.");
 }
 
+void AddDependencies(ConfigSpec& spec, OperatorConfig& config) {
+  spec.Add("dependencies.lookupLimit", &config.install_lookup_limit,
+           "How long the webhook may look for the image and the inputs of a pod that installs dependencies. Shorter "
+           "than the webhook's own timeout.")
+      .Positive();
+  spec.Add("registry.hostsFolder", &config.registry_hosts_folder,
+           "Folder with a folder and a hosts.toml for each registry that has mirrors, as containerd has it. Empty: "
+           "none.");
+  spec.Add("registry.credentials", &config.registry_credentials_file,
+           "File with credentials in Docker's form (config.json), for images of pods that install dependencies. Empty: "
+           "anonymous.");
+  spec.Add("registry.plainHttp", &config.registry_plain_http, "Registries (host:port) that are asked without TLS.");
+  spec.Add("registry.caFiles", &config.registry_ca_files,
+           "Certificates of authorities that are trusted besides the system's.");
+}
+
 }  // namespace
 
 ConfigSpec OperatorConfigSpec(OperatorConfig& config) {
@@ -88,6 +104,7 @@ ConfigSpec OperatorConfigSpec(OperatorConfig& config) {
   AddControllers(spec, config);
   AddIncidents(spec, config);
   AddServers(spec, config);
+  AddDependencies(spec, config);
   spec.Add("log.level", &config.log_level, "Least level that is logged.");
   spec.Add("log.format", &config.log_format, "text for people, json for collectors.");
   spec.AddCheck([&config]() -> Status {

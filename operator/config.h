@@ -54,6 +54,12 @@ struct OperatorConfig {
   std::string webhook_key_file = "/etc/paceline/webhook/tls.key";
   bool stage_volume = true;
 
+  Duration install_lookup_limit = std::chrono::seconds(2);
+  std::string registry_hosts_folder = "/etc/containerd/certs.d";
+  std::string registry_credentials_file;
+  std::vector<std::string> registry_plain_http;
+  std::vector<std::string> registry_ca_files;
+
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
 };

@@ -161,9 +161,26 @@ std::vector<Advice> AllMessages() {
   std::vector<Advice> all(std::begin(kPodHeld), std::end(kPodHeld));
   all.insert(all.end(), std::begin(kFailureRows), std::end(kFailureRows));
   all.insert(all.end(), std::begin(kRefusalRows), std::end(kRefusalRows));
-  all.insert(all.end(), {kInvalidAnnotation, kCheckpointMountLost, kMountRestarted, kMountLost, kFirstStepNotVisible,
-                         kNoMarker, kSomeMarkers, kNotReported, kTrainingStalled, kTrainingSlow, kRestarting, kFailed,
-                         kSuspended, kComplete, kSlowNode, kStragglerTakenOut, kStragglerPutBack, kStragglerVetoed});
+  all.insert(all.end(), {kInvalidAnnotation,
+                         kDependenciesNotCacheable,
+                         kDependenciesNotInstalled,
+                         kCheckpointMountLost,
+                         kMountRestarted,
+                         kMountLost,
+                         kFirstStepNotVisible,
+                         kNoMarker,
+                         kSomeMarkers,
+                         kNotReported,
+                         kTrainingStalled,
+                         kTrainingSlow,
+                         kRestarting,
+                         kFailed,
+                         kSuspended,
+                         kComplete,
+                         kSlowNode,
+                         kStragglerTakenOut,
+                         kStragglerPutBack,
+                         kStragglerVetoed});
   all.insert(all.end(), std::begin(kStragglers), std::end(kStragglers));
   all.insert(all.end(), std::begin(kQuiet), std::end(kQuiet));
   return all;

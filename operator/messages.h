@@ -20,6 +20,12 @@ inline constexpr api::Advice kInvalidAnnotation{
     "job, event; TrainingRun, condition ConfigurationValid (InvalidSettings)", "InvalidAnnotation",
     "an annotation of the job cannot be understood, or asks for what is not possible",
     "the job runs without what these ask for", "correct the annotation; the next start of the job takes it up"};
+inline constexpr api::Advice kDependenciesNotCacheable{
+    "job, event", "DependenciesNotCacheable", "no snapshot can be made or used of a job's dependencies",
+    "every pod runs the install command", "remove what the message names, or leave it so"};
+inline constexpr api::Advice kDependenciesNotInstalled{
+    "job, event", "DependenciesNotInstalled", "the install command could not be put before a pod's program",
+    "the program runs without its dependencies", "do what the message says, then create the job anew"};
 inline constexpr api::Advice kCheckpointMountLost{
     "job, event", "CheckpointMountLost", "the process behind a checkpoint volume of a pod died",
     "the trainer saw I/O errors, and what it had not synced is lost",

@@ -7,7 +7,9 @@
 #include <random>
 #include <thread>
 
+#include "lib/base/filesystem.h"
 #include "lib/base/version.h"
+#include "lib/blocks/registry/registry_exchange.h"
 #include "lib/kube/controller.h"
 #include "lib/kube/events.h"
 #include "lib/kube/leader_election.h"
@@ -15,6 +17,7 @@
 #include "lib/kube/webhook_certificates.h"
 #include "lib/net/http_server.h"
 #include "operator/cluster_metrics.h"
+#include "operator/dependencies/image_facts.h"
 #include "operator/incident/reconciler.h"
 #include "operator/node_plan/reconciler.h"
 #include "operator/page/job_page.h"
@@ -37,6 +40,20 @@ std::string MakeIdentity(const OperatorConfig& config) {
   ::gethostname(host, sizeof host - 1);
   std::random_device random;
   return fmt::format("{}_{:08x}", host, random());
+}
+
+blocks::RegistryOptions RegistryOptionsOf(const OperatorConfig& config) {
+  constexpr size_t kMaxCredentialBytes = 4 << 20;
+  blocks::RegistryOptions options;
+  options.hosts_root = config.registry_hosts_folder;
+  options.plain_http = config.registry_plain_http;
+  options.ca_files = config.registry_ca_files;
+  options.user_agent = "paceline-operator";
+  if (!config.registry_credentials_file.empty()) {
+    options.credentials = blocks::NewDockerConfigSource(
+        [path = config.registry_credentials_file] { return RealFileSystem().ReadFile(path, kMaxCredentialBytes); });
+  }
+  return options;
 }
 
 kube::WebhookCertificateOptions CertificateOptions(const OperatorConfig& config) {
@@ -168,6 +185,17 @@ class OperatorImpl final : public Operator {
   bool is_ready() const override { return WhyNotReady().empty(); }
 
  private:
+  Status MakePodWebhook() {
+    ASSIGN_OR_RETURN(images_, NewRegistryLookup(RegistryOptionsOf(config_), files_, env_.clock));
+    pod_webhook_ =
+        std::make_unique<PodWebhook>(PodWebhookOptions{.adds_stage_volume = config_.stage_volume,
+                                                       .agent_silence_limit = config_.agent_silence_limit,
+                                                       .install_lookup_timeout = config_.install_lookup_limit},
+                                     PodWebhookEnvironment{watches_.catalog(), watches_.nodes(), watches_.reports(),
+                                                           env_.client, images_.get(), *events_, env_.clock});
+    return Status();
+  }
+
   std::string WhyNotReady() const {
     if (!watches_.HasSynced()) return "caches not synced";
     if (config_.webhook && webhook_port_.load() == 0) return "webhook not served: no certificate yet";
@@ -189,10 +217,7 @@ class OperatorImpl final : public Operator {
     cluster_metrics_ = std::make_unique<ClusterMetrics>(
         env_.metrics, ClusterMetricsEnvironment{watches_.nodes(), watches_.incidents(), watches_.reports(),
                                                 [this] { return is_leading_.load(); }, config_.agent_silence_limit});
-    pod_webhook_ =
-        std::make_unique<PodWebhook>(PodWebhookOptions{.adds_stage_volume = config_.stage_volume,
-                                                       .agent_silence_limit = config_.agent_silence_limit},
-                                     watches_.catalog(), watches_.nodes(), watches_.reports(), env_.client, env_.clock);
+    RETURN_IF_ERROR(MakePodWebhook());
     if (config_.webhook) {
       threads_.emplace_back([this] { Serve("webhook", [this] { return TryServeWebhook(); }); });
     }
@@ -365,6 +390,8 @@ class OperatorImpl final : public Operator {
   std::unique_ptr<kube::EventRecorder> events_;
   std::unique_ptr<Controllers> controllers_;
   std::unique_ptr<ClusterMetrics> cluster_metrics_;
+  const RealFileSystem files_;
+  std::unique_ptr<ImageLookup> images_;
   std::unique_ptr<PodWebhook> pod_webhook_;
   std::unique_ptr<kube::WebhookCertificates> certificates_;
   std::function<Result<net::TlsPair>()> load_pair_;

@@ -20,6 +20,8 @@ namespace {
 constexpr char kDefaultCacheFolder[] = "/var/lib/paceline/blocks";
 constexpr int kMaxCacheFolders = 64;
 constexpr size_t kMaxHotSetBytes = 256 << 20;
+constexpr size_t kMaxStatsBytes = 1 << 20;
+constexpr Duration kAliveLimit = std::chrono::seconds(5);
 
 // The folder that was asked for, or the first of the usual ones that no other mount uses.
 Result<std::unique_ptr<blocks::ChunkCache>> OpenCache(const ServeConfig& config, const Clock& clock,
@@ -84,6 +86,7 @@ class Server {
 
   Status Start(const std::stop_token& stop) {
     ASSIGN_OR_RETURN(place_, FindMountPlace(config_.state_folder, config_.directory));
+    RETURN_IF_ERROR(RemoveDeadMount());
     std::string cache_folder;
     ASSIGN_OR_RETURN(cache_, OpenCache(config_, clock_, &cache_folder));
     ASSIGN_OR_RETURN(std::unique_ptr<blocks::BlobStore> store,
@@ -124,6 +127,19 @@ class Server {
   const MountPlace& place() const { return place_; }
 
  private:
+  // What a server that was killed has left there serves nobody any more, and would be in the way of its successor.
+  Status RemoveDeadMount() const {
+    ASSIGN_OR_RETURN(const std::vector<std::string> left, MountsBelow(place_.folder));
+    if (left.empty()) return Status();
+    const Deadline soon = Deadline::After(clock_, kAliveLimit);
+    const Status alive = AskLocal(place_.socket(), "stats", kMaxStatsBytes, clock_, soon).status();
+    if (alive.ok() || alive.code() == StatusCode::kDeadlineExceeded)
+      return Status();  // the mount says that it is taken
+    log_.Warn("a mount whose server has died is removed", {{"directory", place_.directory}});
+    const Status down = TakeDownPlace(place_, Detach::kLazily);
+    return down.code() == StatusCode::kNotFound ? Status() : down;
+  }
+
   std::string Answer(const std::string& line, StopSignal& stop) {
     if (line == "stats") return DumpJson(StatsJson(*image_, *cache_));
     if (line == "hotset") return EncodeHotSet({IndexDigests(manifest_), image_->accesses().accesses()});

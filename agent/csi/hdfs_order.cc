@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "agent/csi/held_mounts.h"
 #include "lib/api/quantity.h"
 
 namespace paceline::agent {
@@ -197,12 +198,7 @@ class OrderMaker {
 
 }  // namespace
 
-// FNV-1a: the ids already are digests, or a few names that an administrator gave.
-std::string HdfsMountName(const std::string& volume_id) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : volume_id) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return fmt::format("hdfs-{:016x}", hash);
-}
+std::string HdfsMountName(const std::string& volume_id) { return HeldMountName("hdfs", volume_id); }
 
 Result<MountOrder> MakeHdfsOrder(const VolumeSpec& spec, const HdfsRules& rules) {
   return OrderMaker(spec, rules).Make();

@@ -4,36 +4,19 @@
 
 #include <nlohmann/json.hpp>
 
+#include "agent/csi/held_mounts.h"
 #include "lib/base/json.h"
 
 namespace paceline::agent {
 namespace {
 
-constexpr Duration kPoll = std::chrono::milliseconds(50);
 constexpr std::string_view kNamePrefix = "hdfs-";
-constexpr size_t kMaxReasonBytes = 600;  // events hold 1024, and others want room too
-
-// What a mount process said last, for the event of a pod: its last error if there is one, else its last line.
-std::string ReasonOf(const HeldMount& mount) {
-  constexpr std::string_view kError = " error=\"";
-  std::string reason;
-  for (const std::string& line : mount.log) {
-    const size_t at = line.find(kError);
-    if (at != std::string::npos) reason = line.substr(at + kError.size());
-  }
-  if (!reason.empty() && reason.back() == '"') reason.pop_back();
-  if (reason.empty() && !mount.log.empty()) reason = mount.log.back();
-  if (reason.size() > kMaxReasonBytes) reason.resize(kMaxReasonBytes);
-  return fmt::format("{}{}{}", mount.last_exit, reason.empty() ? "" : ": ", reason);
-}
 
 std::optional<WallTime> TimeIn(const Json& stats, std::string_view field) {
   const Result<std::string> text = JsonString(stats, field);
   const Result<WallTime> time = text.ok() ? ParseRfc3339(*text) : text.status();
   return time.ok() ? std::optional(*time) : std::nullopt;
 }
-
-bool IsHeld(const std::optional<HeldMount>& mount) { return mount && mount->state != HeldState::kEnded; }
 
 class HdfsVolume final : public VolumeType {
  public:
@@ -52,10 +35,7 @@ class HdfsVolume final : public VolumeType {
 
  private:
   Result<HeldMount> AskForMount(const VolumeSpec& spec, Deadline deadline);
-  Result<HeldMount> AwaitMounted(HeldMount mount, Deadline deadline);
   Status AwaitEnded(const std::string& name, Deadline deadline);
-  Result<bool> IsBound(const std::string& target, const HeldMount& mount);
-  Status Bind(const std::string& target, const HeldMount& mount);
   void ReadStats(const HeldMount& mount, Deadline deadline, MountFigures* figures);
 
   const HdfsOptions options_;
@@ -68,8 +48,8 @@ class HdfsVolume final : public VolumeType {
 Status HdfsVolume::Publish(const VolumeSpec& spec, Deadline deadline) {
   const Deadline limit = deadline.Min(Deadline::After(clock_, options_.mount_limit));
   ASSIGN_OR_RETURN(HeldMount mount, AskForMount(spec, limit));
-  ASSIGN_OR_RETURN(mount, AwaitMounted(std::move(mount), limit));
-  return Bind(spec.target.path, mount);
+  ASSIGN_OR_RETURN(mount, AwaitHeld(*holder_, std::move(mount), "the NameNode may not answer", clock_, limit));
+  return BindHeld(host_, spec.target.path, mount);
 }
 
 Result<HeldMount> HdfsVolume::AskForMount(const VolumeSpec& spec, Deadline deadline) {
@@ -89,47 +69,6 @@ Result<HeldMount> HdfsVolume::AskForMount(const VolumeSpec& spec, Deadline deadl
   return mount;
 }
 
-Result<HeldMount> HdfsVolume::AwaitMounted(HeldMount mount, Deadline deadline) {
-  const std::string name = mount.name;
-  while (mount.state == HeldState::kStarting) {
-    if (deadline.Expired(clock_)) {
-      return DeadlineExceededError("the mount is not there yet; the NameNode may not answer" +
-                                   (mount.log.empty() ? "" : ": " + mount.log.back()));
-    }
-    clock_.SleepFor(kPoll, {});
-    ASSIGN_OR_RETURN(std::optional<HeldMount> now, holder_->Look(name, deadline));
-    if (!now) return AbortedError("the mount was stopped while it started");
-    mount = *std::move(now);
-  }
-  if (mount.state == HeldState::kMounted) return mount;
-  if (mount.state == HeldState::kFailed) return UnavailableError("cannot mount: " + ReasonOf(mount));
-  if (mount.state == HeldState::kBackingOff) {
-    return UnavailableError("the mount process died and is started again: " + ReasonOf(mount));
-  }
-  return AbortedError("the mount is being stopped");
-}
-
-Result<bool> HdfsVolume::IsBound(const std::string& target, const HeldMount& mount) {
-  ASSIGN_OR_RETURN(const std::optional<MountEntry> served, host_.MountAt(mount.mount_point));
-  if (!served) {
-    return UnavailableError(
-        fmt::format("the mount at {} is not visible to the agent: both need kubelet's folder with "
-                    "mountPropagation: Bidirectional",
-                    mount.mount_point));
-  }
-  ASSIGN_OR_RETURN(const std::optional<MountEntry> shown, host_.MountAt(target));
-  return shown && shown->device == served->device;
-}
-
-Status HdfsVolume::Bind(const std::string& target, const HeldMount& mount) {
-  ASSIGN_OR_RETURN(const bool is_bound, IsBound(target, mount));
-  if (is_bound) return Status();
-  ASSIGN_OR_RETURN(const std::optional<MountEntry> below, host_.MountAt(target));
-  // What is mounted there is our dead mount: the new one goes over it, see the header.
-  if (!below) RETURN_IF_ERROR(host_.MakeDirectory(target, kMountPointMode));
-  return host_.BindMount(mount.mount_point, target);
-}
-
 Status HdfsVolume::Unpublish(const VolumeSpec& spec, Deadline deadline) {
   RETURN_IF_ERROR(host_.Unmount(spec.target.path));
   RETURN_IF_ERROR(host_.RemoveDirectory(spec.target.path));
@@ -146,19 +85,13 @@ Status HdfsVolume::Unpublish(const VolumeSpec& spec, Deadline deadline) {
 
 // SIGTERM makes the mount write out what it holds. kubelet asks again when that takes longer than it waits.
 Status HdfsVolume::AwaitEnded(const std::string& name, Deadline deadline) {
-  while (true) {
-    ASSIGN_OR_RETURN(std::optional<HeldMount> mount, holder_->Look(name, deadline));
-    if (!mount) return Status();
-    if (mount->state == HeldState::kEnded) {
-      const bool is_clean = mount->last_exit.empty() || mount->last_exit == "exit code 0";
-      if (!is_clean) {
-        log_.Error("mount ended badly, data may be missing", {{"volume", mount->owner}, {"error", ReasonOf(*mount)}});
-      }
-      return Status();
-    }
-    if (deadline.Expired(clock_)) return DeadlineExceededError("the mount is still writing out");
-    clock_.SleepFor(kPoll, {});
+  ASSIGN_OR_RETURN(const std::optional<HeldMount> mount, AwaitHeldEnd(*holder_, name, clock_, deadline));
+  if (!mount) return Status();
+  const bool is_clean = mount->last_exit.empty() || mount->last_exit == "exit code 0";
+  if (!is_clean) {
+    log_.Error("mount ended badly, data may be missing", {{"volume", mount->owner}, {"error", ReasonOf(*mount)}});
   }
+  return Status();
 }
 
 std::optional<VolumeHealth> HdfsVolume::Look(const VolumeSpec& spec, Deadline deadline) {
@@ -192,7 +125,7 @@ std::optional<VolumeHealth> HdfsVolume::Look(const VolumeSpec& spec, Deadline de
     return health;
   }
   ReadStats(mount, deadline, &figures);
-  const Result<bool> is_bound = IsBound(spec.target.path, mount);
+  const Result<bool> is_bound = IsBound(host_, spec.target.path, mount);
   health.needs_mending = !is_bound.ok() || !*is_bound;
   return health;
 }

@@ -7,6 +7,7 @@ namespace paceline::agent {
 namespace {
 
 constexpr std::string_view kStageVolumeType = "scratch";
+constexpr std::string_view kDependenciesType = "deps";
 constexpr size_t kStageFileBytes = 16 * 1024;  // docs/formats/stage-marker.md
 
 }  // namespace
@@ -46,7 +47,8 @@ std::vector<StageLine> PodReports::ReadStages(const VolumeRecord& volume) const 
 
 // True when the change is worth telling.
 bool PodReports::MergeMount(const SeenVolume& volume, bool is_last, PodReport* report) const {
-  if (!volume.figures) return false;
+  // These are no checkpoints, and nobody waits for their bytes.
+  if (!volume.figures || volume.record.spec.type == kDependenciesType) return false;
   const std::string& name = volume.record.spec.target.volume_name;
   auto found = std::find_if(report->mounts.begin(), report->mounts.end(),
                             [&](const MountReport& known) { return known.volume == name; });

@@ -1,8 +1,9 @@
 # docker build -f deploy/images/agent.Dockerfile -t paceline/agent .
 FROM debian:bookworm AS build
 COPY . /src
-RUN cd /src && scripts/build paceline-agent paceline_tracer && \
-    deploy/images/rootfs --plugin build/lib/libnccl-profiler-paceline.so build/bin/paceline-agent /rootfs
+RUN cd /src && scripts/build paceline-agent paceline-deps paceline_tracer && \
+    deploy/images/rootfs --plugin build/lib/libnccl-profiler-paceline.so build/bin/paceline-agent build/bin/paceline-deps \
+      /rootfs
 
 FROM scratch
 COPY --from=build /rootfs /

@@ -1,8 +1,8 @@
 # docker build -f deploy/images/holder.Dockerfile -t paceline/holder .
 FROM debian:bookworm AS build
 COPY . /src
-RUN cd /src && scripts/build paceline-holder paceline-hdfs-mount && \
-    deploy/images/rootfs build/bin/paceline-holder build/bin/paceline-hdfs-mount /rootfs
+RUN cd /src && scripts/build paceline-holder paceline-hdfs-mount paceline-snapshotter && \
+    deploy/images/rootfs build/bin/paceline-holder build/bin/paceline-hdfs-mount build/bin/paceline-snapshotter /rootfs
 
 FROM scratch
 COPY --from=build /rootfs /

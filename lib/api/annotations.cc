@@ -92,7 +92,7 @@ class AnnotationReader {
 // TrainingJob.spec's fields, so that an annotation is checked as the field that it stands for.
 struct AnnotatedFields {
   std::vector<Checkpoint> checkpoints;
-  std::vector<std::string> inputs;
+  std::vector<std::string> paths;
   std::string text;
 };
 
@@ -117,11 +117,13 @@ void ReadDependencies(AnnotationReader& reader, std::string_view name, JobSettin
     reader.ReadField(&AnnotatedFields::text, kInstall, Json(std::string(reader.value())),
                      [&](std::string text) { dependencies.install = std::move(text); });
   } else {
-    constexpr FieldSpec kInputs = {.max_length = 1024, .max_items = 64, .list = ListType::kSet};
+    const bool is_capture = name == kDependenciesCaptureAnnotation;
     const Json list = reader.TextOrList();
     if (reader.failed()) return;
-    reader.ReadField(&AnnotatedFields::inputs, kInputs, list,
-                     [&](std::vector<std::string> inputs) { dependencies.inputs = std::move(inputs); });
+    reader.ReadField(&AnnotatedFields::paths, is_capture ? kCaptureField : kInputsField, list,
+                     [&](std::vector<std::string> paths) {
+                       (is_capture ? dependencies.capture : dependencies.inputs) = std::move(paths);
+                     });
   }
   if (!reader.failed()) settings.startup.dependencies = std::move(dependencies);
 }
@@ -138,7 +140,8 @@ void ReadOne(AnnotationReader& reader, std::string_view name, AnnotatedSettings&
   } else if (name == kStragglerPolicyAnnotation) {
     reader.ReadField(&AnnotatedFields::text, kStragglerPolicyField, Json(std::string(reader.value())),
                      [&](std::string text) { out.settings.straggler_policy = std::move(text); });
-  } else if (name == kDependenciesInstallAnnotation || name == kDependenciesInputsAnnotation) {
+  } else if (name == kDependenciesInstallAnnotation || name == kDependenciesInputsAnnotation ||
+             name == kDependenciesCaptureAnnotation) {
     ReadDependencies(reader, name, out.settings);
   } else {
     const std::string_view nearest = NearestName(name, UserAnnotations());
@@ -155,7 +158,8 @@ bool IsSystemName(std::string_view name) {
 void CheckTogether(AnnotatedSettings& out, size_t feature_annotations) {
   std::optional<DependencySettings>& dependencies = out.settings.startup.dependencies;
   if (dependencies && dependencies->install.empty()) {
-    out.errors.push_back({std::string(kDependenciesInputsAnnotation),
+    const bool is_capture = dependencies->inputs.empty();
+    out.errors.push_back({std::string(is_capture ? kDependenciesCaptureAnnotation : kDependenciesInputsAnnotation),
                           "has no effect without " + std::string(kDependenciesInstallAnnotation)});
     dependencies.reset();
   }
@@ -170,9 +174,14 @@ void CheckTogether(AnnotatedSettings& out, size_t feature_annotations) {
 }  // namespace
 
 const std::vector<std::string_view>& UserAnnotations() {
-  static const std::vector<std::string_view> names = {
-      kEnabledAnnotation,     kImagePrefetchAnnotation, kDependenciesInstallAnnotation, kDependenciesInputsAnnotation,
-      kCheckpointsAnnotation, kTraceAnnotation,         kStragglerPolicyAnnotation};
+  static const std::vector<std::string_view> names = {kEnabledAnnotation,
+                                                      kImagePrefetchAnnotation,
+                                                      kDependenciesInstallAnnotation,
+                                                      kDependenciesInputsAnnotation,
+                                                      kDependenciesCaptureAnnotation,
+                                                      kCheckpointsAnnotation,
+                                                      kTraceAnnotation,
+                                                      kStragglerPolicyAnnotation};
   return names;
 }
 

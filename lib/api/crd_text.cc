@@ -159,6 +159,7 @@ on the job and as the condition `ConfigurationValid` of the run; it counts as ab
 | `paceline.dev/image-prefetch` | `spec.startup.image.prefetch` | `"true"` or `"false"` |
 | `paceline.dev/dependencies-install` | `spec.startup.dependencies.install` | a shell command |
 | `paceline.dev/dependencies-inputs` | `spec.startup.dependencies.inputs` | paths, separated by commas or line ends, or a JSON list of them |
+| `paceline.dev/dependencies-capture` | `spec.startup.dependencies.capture` | directories, likewise |
 | `paceline.dev/checkpoints` | `spec.checkpoints` | a JSON list of objects with the fields of `spec.checkpoints[]` |
 | `paceline.dev/trace` | `spec.tracing.enabled` | `"true"` or `"false"` |
 | `paceline.dev/straggler-policy` | `spec.stragglerPolicy` | name of a StragglerPolicy |

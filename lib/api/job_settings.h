@@ -24,10 +24,10 @@ struct DependencySettings {
   bool enabled = true;
   std::string install;                   // shell command that installs the dependencies
   std::vector<std::string> inputs;       // files whose contents are part of the key
-  std::vector<std::string> capture;      // directories to keep; empty: all that the install changed
+  std::vector<std::string> capture;      // directories that the install makes; empty: no snapshot
   std::vector<std::string> exclude;      // glob patterns below the captured directories
   std::vector<std::string> environment;  // names of environment variables that are part of the key
-  std::optional<Duration> ttl;           // after that a snapshot is recorded anew; absent: never expires
+  std::optional<Duration> ttl;           // after that a snapshot is recorded anew; absent: by its class
 
   friend bool operator==(const DependencySettings&, const DependencySettings&) = default;
 };

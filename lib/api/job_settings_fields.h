@@ -39,6 +39,24 @@ void Fields(V& v, const ImageSettings*) {
            .pattern_words = kDnsLabelWords});
 }
 
+inline constexpr FieldSpec kInputsField = {
+    .doc =
+        "Files that the install reads, such as requirements.txt. Their contents, includes followed, are part of the "
+        "snapshot's key.",
+    .max_length = 1024,
+    .max_items = 64,
+    .list = ListType::kSet};
+
+inline constexpr FieldSpec kCaptureField = {
+    .doc =
+        "Directories that the install makes and the snapshot keeps: a virtual environment, a conda prefix. The image "
+        "must hold nothing there. Without any the install runs in every worker.",
+    .max_length = 1024,
+    .max_items = 64,
+    .pattern = kAbsolutePathPattern,
+    .pattern_words = kAbsolutePathWords,
+    .list = ListType::kSet};
+
 template <typename V>
 void Fields(V& v, const DependencySettings*) {
   using T = DependencySettings;
@@ -48,20 +66,8 @@ void Fields(V& v, const DependencySettings*) {
   v.Field("install", &T::install,
           {.doc = "Shell command that installs the dependencies, run before the container's own command.",
            .max_length = 16384});
-  v.Field("inputs", &T::inputs,
-          {.doc = "Files that the install reads, such as requirements.txt. Their contents, includes followed, are part "
-                  "of the snapshot's key.",
-           .max_length = 1024,
-           .max_items = 64,
-           .list = ListType::kSet});
-  v.Field("capture", &T::capture,
-          {.doc = "Directories that the snapshot keeps. Empty: everything that the install changed outside of mounts, "
-                  "caches and temporary directories.",
-           .max_length = 1024,
-           .max_items = 64,
-           .pattern = kAbsolutePathPattern,
-           .pattern_words = kAbsolutePathWords,
-           .list = ListType::kSet});
+  v.Field("inputs", &T::inputs, kInputsField);
+  v.Field("capture", &T::capture, kCaptureField);
   v.Field("exclude", &T::exclude,
           {.doc = "Glob patterns of paths that the snapshot leaves out.",
            .max_length = 1024,
@@ -75,7 +81,9 @@ void Fields(V& v, const DependencySettings*) {
            .pattern_words = "must be the name of an environment variable",
            .list = ListType::kSet});
   v.Field("ttl", &T::ttl,
-          {.doc = "A snapshot older than this is recorded anew, for inputs that float. Absent: it never expires."});
+          {.doc = "A snapshot older than this is recorded anew, for inputs that float. Absent: after 24 hours, or 30 "
+                  "days when "
+                  "every requirement names one version."});
   v.Rule("!self.enabled || (has(self.install) && size(self.install) > 0)",
          "must say how to install when dependencies are enabled", "install",
          [](const T& d) { return !d.enabled || !d.install.empty(); });

@@ -48,6 +48,7 @@ inline constexpr std::string_view kEnabledAnnotation = "paceline.dev/enabled";
 inline constexpr std::string_view kImagePrefetchAnnotation = "paceline.dev/image-prefetch";
 inline constexpr std::string_view kDependenciesInstallAnnotation = "paceline.dev/dependencies-install";
 inline constexpr std::string_view kDependenciesInputsAnnotation = "paceline.dev/dependencies-inputs";
+inline constexpr std::string_view kDependenciesCaptureAnnotation = "paceline.dev/dependencies-capture";
 inline constexpr std::string_view kCheckpointsAnnotation = "paceline.dev/checkpoints";
 inline constexpr std::string_view kTraceAnnotation = "paceline.dev/trace";
 inline constexpr std::string_view kStragglerPolicyAnnotation = "paceline.dev/straggler-policy";

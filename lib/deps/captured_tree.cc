@@ -18,9 +18,8 @@ namespace {
 
 constexpr size_t kMaxSentinelBytes = 4096;
 
-Result<std::string> ReadBeginning(const std::string& path, size_t size) {
-  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!file.is_valid()) return ErrnoStatus(errno, "open " + path);
+Result<std::string> ReadBeginning(const TreeView& view, const std::string& path, size_t size) {
+  ASSIGN_OR_RETURN(const UniqueFd file, view.Open(path, O_RDONLY));
   std::string bytes(size, '\0');
   const ssize_t got = pread(file.get(), bytes.data(), bytes.size(), 0);
   if (got < 0) return ErrnoStatus(errno, "read " + path);
@@ -79,7 +78,7 @@ class Capture {
         entry.facts = Stored(entry.found);
         continue;
       }
-      ASSIGN_OR_RETURN(entry.found, FactsOf(above));
+      ASSIGN_OR_RETURN(entry.found, FactsOf(options_.view, above));
       entry.facts = entry.found;
       entry.facts.mtime_s = 0;  // it changes with whatever else is made there
       entry.facts.mtime_ns = 0;
@@ -109,7 +108,7 @@ class Capture {
   Result<bool> TakeBytecode(const std::string& source, CapturedEntry* entry) const {
     const auto found = after_.files.find(source);
     if (found == after_.files.end()) return false;
-    ASSIGN_OR_RETURN(const std::string header, ReadBeginning(entry->path, kBytecodeHeader));
+    ASSIGN_OR_RETURN(const std::string header, ReadBeginning(options_.view, entry->path, kBytecodeHeader));
     const Bytecode kind = CheckBytecode(header, found->second.mtime_s, found->second.size_bytes);
     entry->gets_source_time =
         kind == Bytecode::kByTime && options_.times == FileTimes::kNormalized && written_.contains(source);

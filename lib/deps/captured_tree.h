@@ -43,6 +43,7 @@ struct CaptureOptions {
   FileTimes times = FileTimes::kNormalized;
   Privileges privileges = Privileges::kDropped;
   std::string sentinel;  // its content
+  TreeView view;
 };
 
 Result<CapturedTree> CaptureTree(const TreeScan& before, const TreeScan& after, const CaptureOptions& options);

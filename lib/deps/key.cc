@@ -14,6 +14,27 @@ std::vector<std::string> Sorted(const std::vector<std::string>& list) {
 
 std::string Text(const Json& value) { return value.is_string() ? value.get<std::string>() : DumpJson(value); }
 
+// Empty where there are none; what has another form is left out.
+std::map<std::string, std::string> TextMap(const Json& document, const char* name) {
+  std::map<std::string, std::string> map;
+  const auto field = document.find(name);
+  if (field == document.end() || !field->is_object()) return map;
+  for (const auto& [key, value] : field->items()) {
+    if (value.is_string()) map[key] = value.get<std::string>();
+  }
+  return map;
+}
+
+std::vector<std::string> TextList(const Json& document, const char* name) {
+  std::vector<std::string> list;
+  const auto field = document.find(name);
+  if (field == document.end() || !field->is_array()) return list;
+  for (const Json& value : *field) {
+    if (value.is_string()) list.push_back(value.get<std::string>());
+  }
+  return list;
+}
+
 // Fields to values; what is inside of the environment, the inputs and the interpreters counts as a field of its own.
 std::map<std::string, std::string> Flatten(const Json& document) {
   std::map<std::string, std::string> flat;
@@ -61,6 +82,35 @@ Json KeyDocument(const KeyInputs& inputs) {
           {"capture", Sorted(inputs.capture)},
           {"exclude", Sorted(inputs.exclude)},
           {"times", inputs.times == FileTimes::kNormalized ? "normalized" : "kept"}};
+}
+
+Result<KeyInputs> ParseKeyDocument(const Json& document) {
+  KeyInputs inputs;
+  const Status wrong = InvalidArgumentError("not a key document of this version");
+  if (!document.is_object()) return wrong;
+  const auto text = [&](const char* name) { return JsonStringOr(document, name, "").value_or(""); };
+  inputs.ns = text("namespace");
+  inputs.epoch = JsonIntOr(document, "epoch", 0).value_or(0);
+  inputs.image = text("image");
+  inputs.base = text("base");
+  inputs.machine = {text("arch"), text("libc"), text("system"),    TextMap(document, "interpreters"),
+                    text("user"), text("home"), text("directory"), text("umask")};
+  inputs.command = text("command");
+  inputs.environment = TextMap(document, "environment");
+  inputs.secrets = TextList(document, "secrets");
+  inputs.capture = TextList(document, "capture");
+  inputs.exclude = TextList(document, "exclude");
+  inputs.times = text("times") == "kept" ? FileTimes::kKept : FileTimes::kNormalized;
+  const auto files = document.find("inputs");
+  if (files == document.end() || !files->is_array()) return wrong;
+  for (const Json& file : *files) {
+    const Result<blocks::Digest> digest = blocks::ParseDigest(JsonStringOr(file, "digest", "").value_or(""));
+    if (!digest.ok()) return wrong;
+    inputs.inputs.push_back({JsonStringOr(file, "path", "").value_or(""), *digest});
+  }
+  // Whatever was missed above, or is of another version, shows here.
+  if (KeyDocument(inputs) != document) return wrong;
+  return inputs;
 }
 
 blocks::Digest KeyOf(const Json& document) { return blocks::Sha256Of(DumpJson(document)); }

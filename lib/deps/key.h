@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/json.h"
+#include "lib/base/result.h"
 #include "lib/blocks/format/digest.h"
 
 namespace paceline::deps {
@@ -53,6 +54,9 @@ struct KeyInputs {
 
 // The key document; lists are sorted and freed of repetitions.
 Json KeyDocument(const KeyInputs& inputs);
+// The inputs of which KeyDocument makes exactly this document: from whoever has computed the key to whoever records.
+// kInvalidArgument for any other document.
+Result<KeyInputs> ParseKeyDocument(const Json& document);
 // Its digest: what snapshots are found by.
 blocks::Digest KeyOf(const Json& document);
 

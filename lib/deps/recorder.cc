@@ -25,17 +25,20 @@ std::string Below(const std::string& root, const char* name) { return (root == "
 class Recording {
  public:
   Recording(const RecordRequest& request, blocks::BlobStore& store, RecordProgress* progress, const Clock& clock,
-            const std::stop_token& stop)
+            const std::stop_token& stop, const InstalledTree* installed = nullptr)
       : request_(request),
+        installed_(installed),
         store_(store),
         progress_(progress),
         clock_(clock),
         stop_(stop),
         rules_(request.key.exclude, request.key.capture),
+        view_(installed == nullptr ? TreeView() : installed->view),
+        max_files_(installed == nullptr ? kMaxScannedFiles : installed->max_files),
         inputs_(request.key) {}
 
   RecordOutcome Run() {
-    outcome_.status = Record();
+    outcome_.status = installed_ == nullptr ? Record() : RecordWhatIsThere();
     return std::move(outcome_);
   }
 
@@ -67,6 +70,30 @@ class Recording {
     return LeaveSentinels();
   }
 
+  Status RecordWhatIsThere() {
+    outcome_.report.install.seconds = installed_->seconds;
+    SetKey();
+    ASSIGN_OR_RETURN(const Lease no_collector,
+                     Lease::Take(request_.lease_folder, kStoreLease, Lease::Mode::kShared, clock_, Soon(), stop_));
+    const Deadline wait = Deadline::After(clock_, request_.wait);
+    ASSIGN_OR_RETURN(const Lease lease,
+                     Lease::Take(request_.lease_folder, key_, Lease::Mode::kExclusive, clock_, wait, stop_));
+    ASSIGN_OR_RETURN(const bool is_there, FindExisting());
+    if (is_there) return Status();
+    // Empty directories are as good as none.
+    for (const std::string& root : roots()) {
+      ASSIGN_OR_RETURN(before_.files[root], FactsOf(view_, root));
+      before_.roots.push_back(root);
+    }
+    RETURN_IF_ERROR(Capture());
+    return Store();
+  }
+
+  void SetKey() {
+    document_ = DumpJson(KeyDocument(inputs_));
+    key_ = blocks::Sha256Of(document_).Hex();
+  }
+
   Status TakeKey() {
     ASSIGN_OR_RETURN(const BaseState base, LookAtBase(roots(), rules_));
     if (base.was_cut_off) {
@@ -75,8 +102,7 @@ class Recording {
     }
     is_installed_ = !base.sentinel_key.empty();
     inputs_.base = base.base;
-    document_ = DumpJson(KeyDocument(inputs_));
-    key_ = blocks::Sha256Of(document_).Hex();
+    SetKey();
     return Status();
   }
 
@@ -120,19 +146,21 @@ class Recording {
   Status Capture() {
     progress_->phase = Phase::kComparing;
     const TimePoint start = clock_.Now();
-    ASSIGN_OR_RETURN(const TreeScan after, ScanTrees(roots(), rules_));
+    ASSIGN_OR_RETURN(const TreeScan after, ScanTrees(roots(), rules_, view_, max_files_));
+    if (installed_ != nullptr) RETURN_IF_ERROR(installed_->on_scanned());
     CaptureOptions options;
     options.roots = roots();
     options.times = request_.key.times;
     options.privileges = request_.privileges;
     options.sentinel = SentinelText(key_, inputs_.base);
+    options.view = view_;
     ASSIGN_OR_RETURN(tree_, CaptureTree(before_, after, options));
     if (tree_.files + tree_.removed == 0) {
       return InvalidArgumentError("the install changed nothing in " + fmt::format("{}", fmt::join(roots(), ", ")) +
                                   ": name the directories that it writes to with --capture");
     }
     progress_->phase = Phase::kChecking;
-    CheckRules checks{roots(), request_.allowed_secrets, GlibcVersion(request_.key.machine.libc)};
+    CheckRules checks{roots(), request_.allowed_secrets, GlibcVersion(request_.key.machine.libc), view_};
     ASSIGN_OR_RETURN(findings_, CheckTree(tree_, checks));
     outcome_.report.scan_seconds = ToSeconds(clock_.Now() - start);
     if (findings_.refusals.empty()) return Status();
@@ -167,7 +195,7 @@ class Recording {
     blocks::ConvertOptions options = request_.convert;
     options.known = &known;
     ASSIGN_OR_RETURN(const blocks::ConvertedLayer converted,
-                     blocks::ConvertTree(NewTreeSource(tree_, request_.privileges), store_, options, clock_,
+                     blocks::ConvertTree(NewTreeSource(tree_, request_.privileges, view_), store_, options, clock_,
                                          &progress_->conversion, stop_));
     progress_->phase = Phase::kPublishing;
     SnapshotManifest manifest;
@@ -193,11 +221,14 @@ class Recording {
   }
 
   const RecordRequest& request_;
+  const InstalledTree* const installed_;  // null: the install is ours to run
   blocks::BlobStore& store_;
   RecordProgress* progress_;
   const Clock& clock_;
   const std::stop_token& stop_;
   const CaptureRules rules_;
+  const TreeView view_;
+  const size_t max_files_;
   KeyInputs inputs_;
   std::string document_, key_;
   bool is_installed_ = false;
@@ -231,6 +262,11 @@ Result<BaseState> LookAtBase(const std::vector<std::string>& roots, const Captur
 RecordOutcome RecordInstall(const RecordRequest& request, blocks::BlobStore& store, RecordProgress* progress,
                             const Clock& clock, const std::stop_token& stop) {
   return Recording(request, store, progress, clock, stop).Run();
+}
+
+RecordOutcome RecordInstalled(const RecordRequest& request, const InstalledTree& tree, blocks::BlobStore& store,
+                              RecordProgress* progress, const Clock& clock, const std::stop_token& stop) {
+  return Recording(request, store, progress, clock, stop, &tree).Run();
 }
 
 }  // namespace paceline::deps

@@ -1,10 +1,12 @@
 // Records what an install command does to some directories and publishes it: whole or not at all, whenever this process
 // dies. docs/formats/dependency-snapshot.md.
 //
-// Called by `pacectl deps record`. Blocks for as long as the install takes, and then for disk and store. One thread.
+// Called by `pacectl deps record`, and by the node agent for what a container has installed. Blocks for as long as the
+// install takes, and then for disk and store. One thread.
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -56,6 +58,19 @@ struct RecordOutcome {
 };
 RecordOutcome RecordInstall(const RecordRequest& request, blocks::BlobStore& store, RecordProgress* progress,
                             const Clock& clock, const std::stop_token& stop);
+
+// What somebody else has installed into directories that were empty before.
+struct InstalledTree {
+  TreeView view;       // in which the request's capture directories lie
+  double seconds = 0;  // that the install took
+  size_t max_files = kMaxScannedFiles;
+  // Called when it is known what there is. From then on files may come, but one that changes before it is read ends the
+  // recording. A failure ends it, too.
+  std::function<Status()> on_scanned;
+};
+// As RecordInstall, but the install is over. The key's `base` must be "". Nothing is written into the directories.
+RecordOutcome RecordInstalled(const RecordRequest& request, const InstalledTree& tree, blocks::BlobStore& store,
+                              RecordProgress* progress, const Clock& clock, const std::stop_token& stop);
 
 // Where the capture directories are now: what a key needs of them. With the sentinels of a restored or recorded tree
 // the base is the one that they name.

@@ -75,6 +75,8 @@ Result<blocks::Digest> EnsureDerivedImage(blocks::BlobStore& store, const FoundS
   const blocks::Digest digest = blocks::Sha256Of(image);
   const Result<blocks::StoredManifest> stored = store.GetManifest(digest.ToString(), deadline);
   if (stored.ok()) return digest;
+  // Its config is the empty one, and a registry takes no manifest that names what it does not have.
+  RETURN_IF_ERROR(blocks::WriteWholeBlob(store, blocks::kEmptyMediaType, blocks::kEmptyConfig, deadline).status());
   RETURN_IF_ERROR(
       store.PutManifest(blocks::ImageTag(snapshot.descriptor.digest), blocks::kManifestMediaType, image, deadline)
           .status());

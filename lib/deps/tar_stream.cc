@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,7 +21,6 @@ constexpr size_t kBlockBytes = 512;
 constexpr size_t kNameBytes = 100;
 constexpr uint64_t kMaxOctalSize = 077777777777;
 constexpr uint64_t kMaxOctalId = 07777777;
-constexpr size_t kMaxListBytes = 64U << 10;
 constexpr size_t kMaxBytecodeBytes = 64U << 20;
 
 struct Header {
@@ -104,28 +102,21 @@ bool IsKeptXattr(std::string_view name, Privileges privileges) {
   return name.starts_with("user.") || name == "system.posix_acl_access" || name == "system.posix_acl_default";
 }
 
-Result<std::map<std::string, std::string>> ReadXattrs(const std::string& path, Privileges privileges) {
+Result<std::map<std::string, std::string>> ReadXattrs(const TreeView& view, const std::string& path,
+                                                      Privileges privileges) {
   std::map<std::string, std::string> found;
-  std::string list(kMaxListBytes, '\0');
-  const ssize_t size = llistxattr(path.c_str(), list.data(), list.size());
-  if (size < 0 && errno == ENOTSUP) return found;
-  if (size < 0) return ErrnoStatus(errno, "list the attributes of " + path);
-  for (size_t at = 0; at < static_cast<size_t>(size);) {
-    const std::string name = list.c_str() + at;
-    at += name.size() + 1;
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, view.ListXattrs(path));
+  for (const std::string& name : names) {
     if (!IsKeptXattr(name, privileges)) continue;
-    std::string value(kMaxListBytes, '\0');
-    const ssize_t got = lgetxattr(path.c_str(), name.c_str(), value.data(), value.size());
-    if (got < 0) return ErrnoStatus(errno, "read attribute " + name + " of " + path);
-    value.resize(static_cast<size_t>(got));
-    found[name] = std::move(value);
+    ASSIGN_OR_RETURN(found[name], view.ReadXattr(path, name));
   }
   return found;
 }
 
 class TreeSource final : public blocks::ByteSource {
  public:
-  TreeSource(const CapturedTree& tree, Privileges privileges) : tree_(tree), privileges_(privileges) {}
+  TreeSource(const CapturedTree& tree, Privileges privileges, TreeView view)
+      : tree_(tree), privileges_(privileges), view_(std::move(view)) {}
 
   Result<size_t> Read(std::span<char> out) override {
     for (;;) {
@@ -169,7 +160,7 @@ class TreeSource final : public blocks::ByteSource {
     }
     Header header = HeaderOf(entry);
     if (entry.kind == CapturedEntry::Kind::kFile) {
-      ASSIGN_OR_RETURN(header.xattrs, ReadXattrs(entry.path, privileges_));
+      ASSIGN_OR_RETURN(header.xattrs, ReadXattrs(view_, entry.path, privileges_));
     }
     const bool has_content = entry.kind == CapturedEntry::Kind::kFile && S_ISREG(entry.facts.mode);
     if (has_content && entry.gets_source_time) return TakeBytecode(entry, header);
@@ -204,8 +195,10 @@ class TreeSource final : public blocks::ByteSource {
   }
 
   Status Open(const CapturedEntry& entry) {
-    file_ = UniqueFd(open(entry.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    if (!file_.is_valid()) return errno == ENOENT ? Changed() : ErrnoStatus(errno, "open " + entry.path);
+    Result<UniqueFd> file = view_.Open(entry.path, O_RDONLY);
+    if (!file.ok() && file.status().code() == StatusCode::kNotFound) return Changed();
+    if (!file.ok()) return file.status();
+    file_ = *std::move(file);
     left_ = entry.facts.size_bytes;
     return CheckUnchanged(entry);
   }
@@ -254,6 +247,7 @@ class TreeSource final : public blocks::ByteSource {
 
   const CapturedTree& tree_;
   const Privileges privileges_;
+  const TreeView view_;
   size_t next_ = 0;
   std::string pending_;
   size_t used_ = 0;
@@ -263,8 +257,9 @@ class TreeSource final : public blocks::ByteSource {
 
 }  // namespace
 
-std::unique_ptr<blocks::ByteSource> NewTreeSource(const CapturedTree& tree, Privileges privileges) {
-  return std::make_unique<TreeSource>(tree, privileges);
+std::unique_ptr<blocks::ByteSource> NewTreeSource(const CapturedTree& tree, Privileges privileges,
+                                                  const TreeView& view) {
+  return std::make_unique<TreeSource>(tree, privileges, view);
 }
 
 }  // namespace paceline::deps

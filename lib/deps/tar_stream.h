@@ -14,6 +14,7 @@
 namespace paceline::deps {
 
 // `tree` must outlive the source.
-std::unique_ptr<blocks::ByteSource> NewTreeSource(const CapturedTree& tree, Privileges privileges);
+std::unique_ptr<blocks::ByteSource> NewTreeSource(const CapturedTree& tree, Privileges privileges,
+                                                  const TreeView& view = TreeView());
 
 }  // namespace paceline::deps

@@ -54,13 +54,13 @@ class TreeChecker {
   void LookAtLink(const CapturedEntry& entry) {
     const std::string leads_to = LinkTarget(entry.path, entry.facts.target);
     if (IsBelowRoots(leads_to, rules_.roots)) return;
-    // A link that leads nowhere at the recording is no worse elsewhere.
-    if (::access(leads_to.c_str(), F_OK) == 0) findings_.external_links.push_back({entry.path, entry.facts.target});
+    // A link that leads nowhere at the recording is no worse elsewhere. What lies outside of a view is not to be seen.
+    if (!rules_.view.is_machine() || rules_.view.Exists(leads_to))
+      findings_.external_links.push_back({entry.path, entry.facts.target});
   }
 
   Status LookAtFile(const CapturedEntry& entry) {
-    const UniqueFd file(::open(entry.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    if (!file.is_valid()) return ErrnoStatus(errno, "open " + entry.path);
+    ASSIGN_OR_RETURN(const UniqueFd file, rules_.view.Open(entry.path, O_RDONLY));
     const auto read_at = [&](uint64_t offset, size_t size) -> Result<std::string> {
       std::string bytes(size, '\0');
       const ssize_t got = ::pread(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));

@@ -22,6 +22,7 @@ struct CheckRules {
   std::vector<std::string> roots;
   std::vector<std::string> allowed_secrets;  // patterns of paths
   std::pair<int, int> glibc{0, 0};           // that there is; {0, 0}: not asked
+  TreeView view;
 };
 
 struct TreeFindings {

@@ -1,6 +1,7 @@
 #include "lib/deps/tree_scan.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,15 +15,13 @@
 namespace paceline::deps {
 namespace {
 
-constexpr size_t kMaxFiles = 8U << 20;
-constexpr size_t kMaxTargetBytes = 4096;
-
 class Scanner {
  public:
-  Scanner(const CaptureRules& rules, TreeScan* scan) : rules_(rules), scan_(scan) {}
+  Scanner(const CaptureRules& rules, const TreeView& view, size_t max_files, TreeScan* scan)
+      : rules_(rules), view_(view), max_files_(max_files), scan_(scan) {}
 
   Status TakeRoot(const std::string& root) {
-    Result<FileFacts> facts = FactsOf(root);
+    Result<FileFacts> facts = FactsOf(view_, root);
     if (!facts.ok() && facts.status().code() == StatusCode::kNotFound) return Status();
     if (!facts.ok()) return facts.status();
     if (!S_ISDIR(facts->mode)) return InvalidArgumentError(root + " is no directory");
@@ -40,10 +39,13 @@ class Scanner {
 
  private:
   Status TakeDirectory(const std::string& directory, std::vector<std::string>* open) {
-    const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir(directory.c_str()), &closedir);
+    Result<UniqueFd> fd = view_.Open(directory, O_RDONLY | O_DIRECTORY);
     // Gone between the two: somebody else is at work, and the next scan says so.
-    if (stream == nullptr && errno == ENOENT) return Status();
+    if (!fd.ok() && fd.status().code() == StatusCode::kNotFound) return Status();
+    if (!fd.ok()) return fd.status();
+    const std::unique_ptr<DIR, int (*)(DIR*)> stream(fdopendir(fd->get()), &closedir);
     if (stream == nullptr) return ErrnoStatus(errno, "read " + directory);
+    static_cast<void>(fd->Release());  // the stream has it
     while (const dirent* entry = readdir(stream.get())) {
       if (std::strcmp(entry->d_name, ".") == 0 || std::strcmp(entry->d_name, "..") == 0) continue;
       const std::string path = (directory == "/" ? "" : directory) + "/" + entry->d_name;
@@ -53,7 +55,7 @@ class Scanner {
   }
 
   Status TakeFile(const std::string& path, std::vector<std::string>* open) {
-    Result<FileFacts> facts = FactsOf(path);
+    Result<FileFacts> facts = FactsOf(view_, path);
     if (!facts.ok() && facts.status().code() == StatusCode::kNotFound) return Status();
     if (!facts.ok()) return facts.status();
     const bool is_elsewhere = facts->device != device_;
@@ -62,13 +64,15 @@ class Scanner {
       if (reason != "own") ++scan_->dropped[std::string(reason)];
       return Status();
     }
-    if (scan_->files.size() == kMaxFiles) return ResourceExhaustedError("more than 8 million files");
+    if (scan_->files.size() == max_files_) return ResourceExhaustedError(fmt::format("more than {} files", max_files_));
     if (S_ISDIR(facts->mode)) open->push_back(path);
     scan_->files[path] = *std::move(facts);
     return Status();
   }
 
   const CaptureRules& rules_;
+  const TreeView& view_;
+  const size_t max_files_;
   TreeScan* scan_;
   uint64_t device_ = 0;
 };
@@ -90,9 +94,9 @@ bool HasChanged(const FileFacts& before, const FileFacts& after) {
 
 }  // namespace
 
-Result<FileFacts> FactsOf(const std::string& path) {
+Result<FileFacts> FactsOf(const TreeView& view, const std::string& path) {
   struct stat st;
-  if (lstat(path.c_str(), &st) != 0) return ErrnoStatus(errno, "stat " + path);
+  RETURN_IF_ERROR(view.Stat(path, &st));
   FileFacts facts;
   facts.mode = st.st_mode;
   facts.uid = st.st_uid;
@@ -106,16 +110,14 @@ Result<FileFacts> FactsOf(const std::string& path) {
   facts.device = st.st_dev;
   facts.links = st.st_nlink;
   if (!S_ISLNK(st.st_mode)) return facts;
-  facts.target.resize(kMaxTargetBytes);
-  const ssize_t size = readlink(path.c_str(), facts.target.data(), facts.target.size());
-  if (size < 0) return ErrnoStatus(errno, "read the link " + path);
-  facts.target.resize(static_cast<size_t>(size));
+  ASSIGN_OR_RETURN(facts.target, view.ReadLink(path));
   return facts;
 }
 
-Result<TreeScan> ScanTrees(const std::vector<std::string>& roots, const CaptureRules& rules) {
+Result<TreeScan> ScanTrees(const std::vector<std::string>& roots, const CaptureRules& rules, const TreeView& view,
+                           size_t max_files) {
   TreeScan scan;
-  Scanner scanner(rules, &scan);
+  Scanner scanner(rules, view, max_files, &scan);
   for (const std::string& root : roots) RETURN_IF_ERROR(scanner.TakeRoot(root));
   return scan;
 }

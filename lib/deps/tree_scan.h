@@ -12,6 +12,7 @@
 
 #include "lib/base/result.h"
 #include "lib/deps/capture_rules.h"
+#include "lib/deps/tree_view.h"
 
 namespace paceline::deps {
 
@@ -35,8 +36,11 @@ struct TreeScan {
 };
 
 // Directories that are not there are as good as empty. `roots` are absolute, without links in them and not inside each
-// other. kInvalidArgument for a root that is no directory, and the errors of reading.
-Result<TreeScan> ScanTrees(const std::vector<std::string>& roots, const CaptureRules& rules);
+// other. kInvalidArgument for a root that is no directory, kResourceExhausted for more than `max_files`, and the errors
+// of reading.
+inline constexpr size_t kMaxScannedFiles = 8U << 20;
+Result<TreeScan> ScanTrees(const std::vector<std::string>& roots, const CaptureRules& rules,
+                           const TreeView& view = TreeView(), size_t max_files = kMaxScannedFiles);
 
 struct TreeChanges {
   std::vector<std::string> written;  // new or changed, sorted: a directory before what is in it
@@ -48,6 +52,6 @@ TreeChanges CompareScans(const TreeScan& before, const TreeScan& after);
 std::string BaseOf(const TreeScan& scan);
 
 // Facts of one file, links not followed.
-Result<FileFacts> FactsOf(const std::string& path);
+Result<FileFacts> FactsOf(const TreeView& view, const std::string& path);
 
 }  // namespace paceline::deps

@@ -28,7 +28,7 @@ constexpr Duration kPhaseCheckPeriod = std::chrono::seconds(10);  // while a tim
 // The part of the status that this controller owns; other fields are applied by those who know them.
 Json OwnStatus(const TrainingRun& run) {
   Json status = api::ToJson(run).value("status", Json::object());
-  for (const char* foreign : {"bytes", "hotSet", "snapshot", "fallbacks", "slowdown", "slowdownError", "incidents"}) {
+  for (const char* foreign : {"bytes", "hotSet", "fallbacks", "slowdown", "slowdownError", "incidents"}) {
     status.erase(foreign);
   }
   if (run.status.bytes) {

@@ -377,6 +377,34 @@ void AddTimes(const std::vector<Worker>& workers, const RunInput& input, const T
   status.wall_seconds = ToSeconds(std::max(until - *status.queued_at, Duration::zero()));
 }
 
+bool HasMarker(const WorkerInput& worker, std::string_view name) {
+  return std::any_of(worker.markers.begin(), worker.markers.end(), [&](const Marker& marker) {
+    return marker.name == name && marker.at >= worker.pod->meta.creation_time;
+  });
+}
+
+// What the wrappers have told of the dependencies (docs/formats/stage-marker.md). Pods that are gone tell nothing more;
+// what was known of them stays.
+void AddSnapshot(const std::vector<Worker>& workers, api::TrainingRunStatus& status) {
+  size_t restored = 0, installed = 0, recorded = 0;
+  for (const Worker& worker : workers) {
+    if (worker.input == nullptr) return;
+    const bool has_installed = HasMarker(*worker.input, "dependencies_installed");
+    installed += has_installed ? 1 : 0;
+    restored += !has_installed && HasMarker(*worker.input, "dependencies_restored") ? 1 : 0;
+    recorded += HasMarker(*worker.input, "dependencies_recorded") ? 1 : 0;
+  }
+  if (restored + installed == 0) return;
+  api::SnapshotUse use;
+  using Outcome = api::SnapshotOutcome;
+  use.outcome = recorded > 0 ? Outcome::kRecorded : restored == 0 ? Outcome::kInstalled : Outcome::kRestored;
+  if (recorded == 0 && restored > 0 && installed > 0) {
+    use.outcome = Outcome::kFellBack;
+    use.reason = fmt::format("{} of {} workers installed; their logs say why", installed, restored + installed);
+  }
+  status.snapshot = std::move(use);
+}
+
 void AddStartupCost(const std::vector<Worker>& workers, const RunInput& input, api::TrainingRunStatus& status) {
   const bool has_all_pods =
       std::all_of(workers.begin(), workers.end(), [](const Worker& w) { return w.input != nullptr; });
@@ -418,6 +446,7 @@ api::TrainingRunStatus ComputeRunStatus(const RunInput& input) {
   AddWorkerTimes(workers, input.before, status);
   AddTimes(workers, input, tally, status);
   AddBytes(workers, input.before, status);
+  AddSnapshot(workers, status);
   AddStartupCost(workers, input, status);
 
   const auto set = [&](api::Condition condition) {

@@ -101,8 +101,16 @@ void AddTraceVolume(Additions& additions) {
   additions.AddVolume(kTraceVolumeName, folder, {{"type", "trace"}});
 }
 
+// The first container is the one that trains; others are beside it.
+void PatchInstall(Json& patch, const Json& spec, const InjectedInstall& install) {
+  const Json* containers = Field(spec, "containers");
+  if (containers == nullptr || !containers->is_array() || containers->empty() || !(*containers)[0].is_object()) return;
+  Add(patch, "/spec/containers/0/command", install.command);
+  Add(patch, "/spec/containers/0/args", install.args);
+}
+
 void PatchContainers(Json& patch, const Json& spec, const char* list_name, const std::vector<Json>& env,
-                     const std::vector<Json>& mounts) {
+                     const std::vector<Json>& mounts, const std::vector<Json>& mounts_of_first = {}) {
   const Json* containers = Field(spec, list_name);
   if (containers == nullptr || !containers->is_array()) return;
   for (size_t i = 0; i < containers->size(); ++i) {
@@ -110,7 +118,9 @@ void PatchContainers(Json& patch, const Json& spec, const char* list_name, const
     if (!container.is_object()) continue;
     const std::string path = std::string("/spec/") + list_name + "/" + std::to_string(i);
     AddToList(patch, path + "/env", Field(container, "env"), "name", env);
-    AddToList(patch, path + "/volumeMounts", Field(container, "volumeMounts"), "mountPath", mounts);
+    std::vector<Json> all = mounts;
+    if (i == 0) all.insert(all.end(), mounts_of_first.begin(), mounts_of_first.end());
+    AddToList(patch, path + "/volumeMounts", Field(container, "volumeMounts"), "mountPath", all);
   }
 }
 
@@ -144,6 +154,15 @@ int64_t GpusOfPod(const Json& spec) {
 
 }  // namespace
 
+bool HasInstall(const Json& pod) {
+  const Json* meta = Field(pod, "metadata");
+  const Json* annotations = meta == nullptr ? nullptr : Field(*meta, "annotations");
+  const Json* mark =
+      annotations == nullptr ? nullptr : Field(*annotations, std::string(api::kInjectedAnnotation).c_str());
+  return mark != nullptr && mark->is_string() &&
+         mark->get_ref<const std::string&>().find("install") != std::string::npos;
+}
+
 Json InjectionPatch(const Json& pod, const RunIdentity& identity, InjectedVolumes volumes) {
   Json patch = Json::array();
   const Json* meta = Field(pod, "metadata");
@@ -169,11 +188,19 @@ Json InjectionPatch(const Json& pod, const RunIdentity& identity, InjectedVolume
   additions.mounts.insert(additions.mounts.end(), first.mounts.begin(), first.mounts.end());
   for (Json& volume : CheckpointVolumes(volumes.checkpoints)) additions.volumes.push_back(std::move(volume));
 
+  const InjectedInstall* install = volumes.install && !HasInstall(pod) ? &*volumes.install : nullptr;
+  if (install != nullptr) {
+    additions.mark += ",install";
+    if (!install->attributes.empty()) additions.volumes.push_back(VolumeOf(*install));
+    PatchInstall(patch, *spec, *install);
+  }
+
   AddToMap(patch, "/metadata/labels", Field(*meta, "labels"), IdentityLabels(identity));
   AddToMap(patch, "/metadata/annotations", Field(*meta, "annotations"),
            {{api::kInjectedAnnotation, additions.mark}, {kGpusAnnotation, std::to_string(GpusOfPod(*spec))}});
   PatchContainers(patch, *spec, "initContainers", first.env, first.mounts);
-  PatchContainers(patch, *spec, "containers", additions.env, additions.mounts);
+  PatchContainers(patch, *spec, "containers", additions.env, additions.mounts,
+                  install == nullptr ? std::vector<Json>() : MountsOf(*install));
   AddToList(patch, "/spec/volumes", Field(*spec, "volumes"), "name", additions.volumes);
   return patch;
 }

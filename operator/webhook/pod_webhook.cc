@@ -6,7 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/api/annotations.h"
+#include "lib/api/codec.h"
 #include "lib/api/names.h"
+#include "lib/api/training_job.h"
+#include "lib/base/json.h"
+#include "operator/messages.h"
 #include "operator/run_identity.h"
 #include "operator/webhook/injection.h"
 #include "operator/webhook/placement.h"
@@ -63,6 +67,13 @@ bool IsTraced(const Json& job) {
   return enabled != tracing->end() && enabled->is_boolean() && enabled->get<bool>();
 }
 
+// Likewise.
+std::optional<api::DependencySettings> DependenciesOf(const Json& job) {
+  if (FindJson(job, "spec.startup.dependencies") == nullptr) return std::nullopt;
+  const Result<api::TrainingJob> parsed = api::FromJson<api::TrainingJob>(job);
+  return parsed.ok() ? parsed->spec.startup.dependencies : std::nullopt;
+}
+
 RunIdentity ToRunIdentity(const api::JobIdentity& identity) {
   return {
       std::string(identity.kind->kind), identity.name, identity.uid, identity.gang, identity.generation, identity.rank};
@@ -70,13 +81,11 @@ RunIdentity ToRunIdentity(const api::JobIdentity& identity) {
 
 }  // namespace
 
-PodWebhook::PodWebhook(const PodWebhookOptions& options, const JobCatalog& catalog,
-                       const kube::Store<kube::NodeView>& nodes, const NodeReports& reports, kube::Reader& server,
-                       const Clock& clock)
+PodWebhook::PodWebhook(const PodWebhookOptions& options, const PodWebhookEnvironment& environment)
     : options_(options),
-      nodes_(nodes),
-      reports_(reports),
-      lookup_(MakeLookup(catalog, server, options.owner_lookup_timeout, clock)) {}
+      environment_(environment),
+      lookup_(MakeLookup(environment.catalog, environment.server, options.owner_lookup_timeout, environment.clock)),
+      installs_(environment.images, environment.server, options.install_lookup_timeout, environment.clock) {}
 
 std::optional<PodWebhook::Found> PodWebhook::Identify(const kube::AdmissionRequest& request, Deadline deadline) const {
   const Json& pod = *request.object;
@@ -90,9 +99,10 @@ std::optional<PodWebhook::Found> PodWebhook::Identify(const kube::AdmissionReque
     view.ns = request.ns;
     const Result<api::JobIdentity> identity = api::IdentifyPod(view, *step->object);
     if (!identity.ok()) return std::nullopt;
-    Found found{ToRunIdentity(*identity), {}, {}, false};
+    Found found{ToRunIdentity(*identity), {}, {}, false, {}, kube::ReferenceTo(*step->object)};
     if (identity->kind->group == api::kGroup) {
       found.is_traced = IsTraced(*step->object);
+      found.dependencies = DependenciesOf(*step->object);
       return found;
     }
     api::AnnotatedSettings settings = api::ParseAnnotations(AnnotationsOf(*step->object), AnnotationsOf(pod));
@@ -101,9 +111,43 @@ std::optional<PodWebhook::Found> PodWebhook::Identify(const kube::AdmissionReque
     found.errors = std::move(settings.errors);
     found.checkpoints = std::move(settings.settings.checkpoints);
     found.is_traced = settings.settings.tracing.enabled;
+    found.dependencies = std::move(settings.settings.startup.dependencies);
     return found;
   }
   return std::nullopt;
+}
+
+// Empty when the nodes have several, or none has told its own.
+std::string PodWebhook::ArchitectureFor(const Json& pod) const {
+  constexpr std::string_view kLabel = "kubernetes.io/arch";
+  const Json* chosen = FindJsonAt(pod, {"spec", "nodeSelector", std::string(kLabel)});
+  if (chosen != nullptr && chosen->is_string()) return chosen->get<std::string>();
+  std::string architecture;
+  for (const auto& node : environment_.nodes.List()) {
+    const kube::SharedString* label = node->meta.labels.Find(kLabel);
+    if (label == nullptr) continue;
+    if (!architecture.empty() && *label != architecture) return "";
+    architecture = label->str();
+  }
+  return architecture;
+}
+
+std::optional<InjectedInstall> PodWebhook::PlanInstall(const kube::AdmissionRequest& request, const Found& found,
+                                                       const std::string& why_no_volume, Deadline deadline,
+                                                       std::vector<std::string>* warnings) const {
+  if (!found.dependencies || HasInstall(*request.object)) return std::nullopt;
+  PlannedInstall planned = installs_.Plan(
+      {*request.object, request.ns, *found.dependencies, ArchitectureFor(*request.object), why_no_volume}, deadline);
+  const auto tell = [&](const api::Advice& advice, const std::string& why) {
+    if (why.empty()) return;
+    warnings->push_back("paceline: dependencies: " + why);
+    if (request.is_dry_run) return;
+    environment_.events.Record({found.job, std::nullopt, kube::EventType::kWarning, std::string(advice.reason),
+                                "AdmitPod", api::Say(advice, "dependencies: " + why)});
+  };
+  tell(kDependenciesNotCacheable, planned.not_cacheable);
+  tell(kDependenciesNotInstalled, planned.not_installed);
+  return std::move(planned.install);
 }
 
 Result<kube::AdmissionResponse> PodWebhook::Handle(const kube::AdmissionRequest& request, Deadline deadline) const {
@@ -113,17 +157,19 @@ Result<kube::AdmissionResponse> PodWebhook::Handle(const kube::AdmissionRequest&
   if (!found) return response;
   for (const api::FieldError& error : found->errors) response.warnings.push_back("paceline: " + error.ToString());
 
-  InjectedVolumes volumes{options_.adds_stage_volume, found->is_traced, found->checkpoints};
-  if (volumes.stage || volumes.trace) {
-    const std::string why = WhyNoVolume(
-        *request.object, nodes_.List(), [this](std::string_view node) { return reports_.Silence(node); },
-        options_.agent_silence_limit);
-    if (!why.empty()) {
+  InjectedVolumes volumes{options_.adds_stage_volume, found->is_traced, found->checkpoints, std::nullopt};
+  std::string why;
+  if (volumes.stage || volumes.trace || found->dependencies) {
+    why = WhyNoVolume(
+        *request.object, environment_.nodes.List(),
+        [this](std::string_view node) { return environment_.reports.Silence(node); }, options_.agent_silence_limit);
+    if (!why.empty() && (volumes.stage || volumes.trace)) {
       const char* what = !volumes.trace ? "stage volume" : volumes.stage ? "stage volume and no trace" : "trace";
       response.warnings.push_back(fmt::format("paceline: no {}: {}", what, why));
       volumes.stage = volumes.trace = false;
     }
   }
+  volumes.install = PlanInstall(request, *found, why, deadline, &response.warnings);
   Json patch = InjectionPatch(*request.object, found->identity, std::move(volumes));
   if (!patch.empty()) response.patch = std::make_shared<const Json>(std::move(patch));
   return response;

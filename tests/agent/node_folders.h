@@ -46,7 +46,9 @@ class NodeFolders {
     std::string left;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(state_dir())) {
       const std::string name = entry.path().lexically_relative(state_dir()).string();
-      const bool is_fixed = name == "volumes" || name == "scratch" || name == "scratch-trash" || name == "scratch-new";
+      const bool is_fixed = name == "volumes" || name == "scratch" || name == "scratch-trash" ||
+                            name == "scratch-new" || name == "deps" || name == "deps-new" || name == "deps-trash" ||
+                            name == "deps-state";
       if (!is_fixed) left += name + "\n";
     }
     return left;

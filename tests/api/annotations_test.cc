@@ -18,6 +18,7 @@ TEST(Annotations, MirrorTheFieldsOfTrainingJob) {
       {"paceline.dev/image-prefetch", "false"},
       {"paceline.dev/dependencies-install", "pip install -r requirements.txt"},
       {"paceline.dev/dependencies-inputs", "requirements.txt, constraints.txt\nsetup.cfg"},
+      {"paceline.dev/dependencies-capture", "/opt/venv, /opt/conda"},
       {"paceline.dev/checkpoints",
        R"([{"name": "main", "uri": "hdfs://ns1/runs", "mountPath": "/ckpt", "readOnly": true, "layout": "striped",
             "memoryLimit": "1Gi", "prefetch": ["step_1"], "secretRef": {"name": "keytab"}}])"},
@@ -32,6 +33,7 @@ TEST(Annotations, MirrorTheFieldsOfTrainingJob) {
   EXPECT_EQ(read.settings.startup.dependencies->install, "pip install -r requirements.txt");
   EXPECT_THAT(read.settings.startup.dependencies->inputs,
               ElementsAre("requirements.txt", "constraints.txt", "setup.cfg"));
+  EXPECT_THAT(read.settings.startup.dependencies->capture, ElementsAre("/opt/venv", "/opt/conda"));
   const Checkpoint want = {.name = "main",
                            .uri = "hdfs://ns1/runs",
                            .mount_path = "/ckpt",
@@ -110,6 +112,15 @@ TEST(Annotations, InputsNeedAnInstall) {
   EXPECT_THAT(read.errors, ElementsAre(FieldError{"paceline.dev/dependencies-inputs",
                                                   "has no effect without paceline.dev/dependencies-install"}));
   EXPECT_FALSE(read.settings.startup.dependencies.has_value());
+}
+
+TEST(Annotations, CaptureTakesAbsoluteDirectories) {
+  const AnnotatedSettings read = ParseAnnotations({{"paceline.dev/enabled", "true"},
+                                                   {"paceline.dev/dependencies-install", "make"},
+                                                   {"paceline.dev/dependencies-capture", "venv"}});
+  ASSERT_EQ(read.errors.size(), 1U);
+  EXPECT_EQ(read.errors[0].path, "paceline.dev/dependencies-capture");
+  EXPECT_THAT(read.settings.startup.dependencies->capture, IsEmpty());
 }
 
 TEST(Annotations, OursOnPodsAreNoMistakes) {

@@ -82,6 +82,26 @@ def check_agent():
     assert config["webhook"]["stageVolume"] is False, "volumes of a driver that is not there"
 
 
+def check_dependencies():
+    """A store reaches agent and holder, its credentials all three; without one the operator reads no ConfigMaps."""
+    settings = ["dependencies.store=file:///srv/snapshots", "dependencies.hostPath=/srv/snapshots", "dependencies.registrySecret=pull"]
+    rendered = Rendered(settings=settings)
+    for kind, name, has_store in (("DaemonSet", "agent", True), ("DaemonSet", "holder", True), ("Deployment", "operator", False)):
+        pod = rendered.one(kind, f"paceline-{name}")["spec"]["template"]["spec"]
+        mounts = {mount["mountPath"]: mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        assert volumes[mounts["/etc/paceline-registry"]]["secret"]["secretName"] == "pull", name
+        assert ("/srv/snapshots" in mounts) == has_store, name
+        assert not has_store or volumes[mounts["/srv/snapshots"]]["hostPath"]["path"] == "/srv/snapshots", name
+    config = yaml.safe_load(rendered.one("ConfigMap", "paceline-agent")["data"]["config.yaml"])
+    assert config["dependencies"]["store"] == "file:///srv/snapshots"
+    for name in ("agent", "operator"):
+        config = yaml.safe_load(rendered.one("ConfigMap", f"paceline-{name}")["data"]["config.yaml"])
+        assert config["registry"]["credentials"] == "/etc/paceline-registry/.dockerconfigjson", name
+    assert "configmaps" in json.dumps(rendered.one("ClusterRole", "paceline-operator"))
+    assert "configmaps" not in json.dumps(Rendered().one("ClusterRole", "paceline-operator"))
+
+
 def check_holder():
     rendered = Rendered()
     holder, agent = (rendered.one("DaemonSet", f"paceline-{name}") for name in ("holder", "agent"))
@@ -103,6 +123,7 @@ def check_holder():
         inside = next(mount for mount in spec["containers"][0]["volumeMounts"] if mount["name"] == "run")["mountPath"]
         assert run == inside and config["stateDir"].startswith(run + "/")
     assert "/etc/hadoop/conf" not in mounts
+    assert mounts[theirs["stateDir"]]["name"] == "state", "chunks of dependency snapshots need a disk"
     hadoop = Rendered(settings=["holder.hadoopConfigMap=hadoop"]).one("DaemonSet", "paceline-holder")
     assert "/etc/hadoop/conf" in json.dumps(hadoop)
     without = Rendered(settings=["holder.enabled=false"])
@@ -136,7 +157,7 @@ def check_snapshotter():
 def check_webhook():
     rendered = Rendered()
     hook = rendered.one("MutatingWebhookConfiguration")["webhooks"][0]
-    assert hook["failurePolicy"] == "Ignore" and hook["sideEffects"] == "None" and hook["timeoutSeconds"] <= 5
+    assert hook["failurePolicy"] == "Ignore" and hook["sideEffects"] == "NoneOnDryRun" and hook["timeoutSeconds"] <= 5
     assert hook["rules"] == [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"],
                               "scope": "Namespaced"}]
     excluded = hook["namespaceSelector"]["matchExpressions"][0]

@@ -84,6 +84,31 @@ TEST(Key, DifferencesNameBothSides) {
   EXPECT_THAT(ExplainDifference(KeyDocument(now), KeyDocument(now)), IsEmpty());
 }
 
+TEST(Key, DocumentsAreReadBackOrRefused) {
+  const Json document = KeyDocument(Inputs());
+  const Result<KeyInputs> read = ParseKeyDocument(document);
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(KeyDocument(*read), document);
+  for (const auto& [name, value] : document.items()) {
+    for (const Json& wrong : {Json(), Json(7), Json("x"), Json{{"a", 1}}, Json{3, Json{{"path", 1}}}}) {
+      Json changed = document;
+      changed[name] = wrong;
+      const Result<KeyInputs> other = ParseKeyDocument(changed);
+      // Either it is not believed, or it says what the document says.
+      if (other.ok()) {
+        EXPECT_EQ(KeyDocument(*other), changed) << name;
+      }
+    }
+    Json less = document;
+    less.erase(name);
+    EXPECT_FALSE(ParseKeyDocument(less).ok()) << name;
+  }
+  Json more = document;
+  more["gpu"] = "h100";
+  EXPECT_FALSE(ParseKeyDocument(more).ok());
+  EXPECT_FALSE(ParseKeyDocument(Json::array()).ok());
+}
+
 TEST(Key, DocumentsOfOtherFormsAreComparedAsFarAsTheyGo) {
   EXPECT_THAT(ExplainDifference(Json::array(), Json::object()), IsEmpty());
   EXPECT_THAT(ExplainDifference({{"inputs", {1, {{"path", 3}}}}}, {{"inputs", "x"}}),

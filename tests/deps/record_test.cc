@@ -10,7 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "lib/base/json.h"
 #include "lib/blocks/format/folder_store.h"
+#include "lib/blocks/format/manifest.h"
 #include "lib/blocks/image/image_check.h"
 #include "lib/deps/copy_restorer.h"
 #include "lib/deps/lease.h"
@@ -97,6 +99,23 @@ TEST_F(RecordTest, WhatWasInstalledComesBack) {
   EXPECT_EQ(without_sentinel(restored), without_sentinel(installed));
   EXPECT_EQ(ReadSentinel(root_)->key, outcome.report.snapshot.manifest.key);
   EXPECT_FALSE(fs::exists(root_ + "/" + kRecordingName));
+}
+
+TEST_F(RecordTest, AllThatManifestsNameIsInTheStore) {
+  const RecordOutcome outcome = Record(kInstall);
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.ToString();
+  const FoundSnapshot& snapshot = outcome.report.snapshot;
+  for (const std::string& tag : {SnapshotTag(snapshot.manifest.key), blocks::ImageTag(snapshot.descriptor.digest)}) {
+    const Result<blocks::StoredManifest> manifest = store_->GetManifest(tag, Deadline::Infinite());
+    ASSERT_TRUE(manifest.ok()) << tag;
+    const Json json = ParseJson(manifest->bytes).value_or(Json::object());
+    std::vector<Json> named = json["layers"];
+    named.push_back(json["config"]);
+    for (const Json& blob : named) {
+      const std::string digest = blob["digest"];
+      EXPECT_TRUE(store_->StatBlob(*blocks::ParseDigest(digest), Deadline::Infinite()).ok()) << tag << " " << digest;
+    }
+  }
 }
 
 TEST_F(RecordTest, TwoInstallsGiveTheSameBytes) {
@@ -285,6 +304,92 @@ TEST_F(RecordTest, EmptyDirectoriesAndOldStoresAreFoundByKey) {
   ASSERT_TRUE(collected.ok()) << collected.status().ToString();
   EXPECT_EQ(collected->kept, 0U);
   EXPECT_TRUE(fs::is_empty(folder_ / "store/blobs/sha256"));
+}
+
+// An install that somebody else has run, below a folder that stands for a container's root.
+class InstalledTest : public RecordTest {
+ protected:
+  void SetUp() override {
+    RecordTest::SetUp();
+    fs::create_directories(folder_ / "tree" + root_);
+    tree_.view = *TreeView::Below(folder_ / "tree");
+    tree_.seconds = 12.5;
+    tree_.on_scanned = [this] {
+      ++scans_;
+      return Status();
+    };
+  }
+  void Install(const std::string& script) const {
+    const std::string root = folder_ / "tree" + root_;
+    ASSERT_EQ(std::system(("set -e; ROOT=" + root + "; cd $ROOT; " + script).c_str()), 0) << script;
+  }
+  RecordOutcome Take(const RecordRequest& request) {
+    RecordProgress progress;
+    return RecordInstalled(request, tree_, *store_, &progress, clock_, {});
+  }
+
+  InstalledTree tree_;
+  int scans_ = 0;
+};
+
+TEST_F(InstalledTest, IsRecordedUnderThePathsOfTheContainer) {
+  Install(kInstall);
+  const std::vector<std::string> installed = blocks::TreeFacts(folder_ / "tree" + root_);
+  RecordRequest request = Request(kInstall);
+  request.key.times = FileTimes::kKept;
+  const RecordOutcome outcome = Take(request);
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.ToString();
+  EXPECT_EQ(scans_, 1);
+  EXPECT_EQ(outcome.report.snapshot.record.files, 204U);
+  EXPECT_EQ(outcome.report.snapshot.record.install_seconds, 12.5);
+  EXPECT_EQ(KeyList(outcome.report.snapshot.record, "capture"), std::vector<std::string>{root_});
+  // Nothing of the recording is left among the container's files.
+  EXPECT_EQ(blocks::TreeFacts(folder_ / "tree" + root_), installed);
+  ASSERT_TRUE(Restore(outcome.report.snapshot).ok());
+  EXPECT_EQ(ReadSentinel(root_)->key, outcome.report.snapshot.manifest.key);
+  EXPECT_EQ(fakes::ReadText(root_ + "/lib/many/7"), "file 7");
+
+  const RecordOutcome again = Take(request);
+  EXPECT_TRUE(again.status.ok() && again.report.was_there);
+  EXPECT_EQ(scans_, 1);
+}
+
+TEST_F(InstalledTest, HasTheKeyOfARecordingFromEmptyDirectories) {
+  const RecordOutcome ran = Record(kInstall);
+  ASSERT_TRUE(ran.status.ok()) << ran.status.ToString();
+  Install(kInstall);
+  const RecordOutcome taken = Take(Request(kInstall));
+  EXPECT_TRUE(taken.report.was_there) << taken.status.ToString();
+  EXPECT_EQ(taken.report.snapshot.manifest.key, ran.report.snapshot.manifest.key);
+}
+
+TEST_F(InstalledTest, AFileThatChangesAfterTheScanEndsIt) {
+  Install(kInstall);
+  tree_.on_scanned = [this] {
+    std::ofstream(folder_ / "tree" + root_ + "/lib/many/7") << "something else";
+    return Status();
+  };
+  EXPECT_EQ(Take(Request(kInstall)).status.code(), StatusCode::kAborted);
+  tree_.on_scanned = [] { return AbortedError("the program has started"); };
+  EXPECT_THAT(Take(Request(kInstall)).status.message(), HasSubstr("the program has started"));
+  EXPECT_TRUE(ListSnapshots(*store_, "team", Deadline::Infinite())->snapshots.empty());
+}
+
+TEST_F(InstalledTest, LinksOutAreSaidAndLeadToNoFileOfTheNode) {
+  std::ofstream(folder_ / "node-secret") << "of the node";
+  Install("ln -s " + (folder_ / "node-secret") + " link; ln -s " + folder_.path() + " folder; echo x > file");
+  const RecordOutcome outcome = Take(Request(kInstall));
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.ToString();
+  EXPECT_EQ(outcome.report.snapshot.record.files, 1U);
+  EXPECT_THAT(outcome.report.snapshot.record.external_links, SizeIs(2));
+}
+
+TEST_F(InstalledTest, IsRefusedForWhatMustNotTravelOrIsNotThere) {
+  EXPECT_EQ(Take(Request(kInstall)).status.code(), StatusCode::kInvalidArgument);  // empty
+  Install("echo 'index-url = https://me:hunter2@h/' > pip.conf");
+  EXPECT_THAT(Take(Request(kInstall)).status.message(), HasSubstr(root_ + "/pip.conf"));
+  fs::remove_all(folder_ / "tree" + root_);
+  EXPECT_EQ(Take(Request(kInstall)).status.code(), StatusCode::kNotFound);
 }
 
 }  // namespace

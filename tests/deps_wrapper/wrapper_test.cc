@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "tests/fakes/child_program.h"
 #include "tests/fakes/temporary_folder.h"
@@ -57,7 +58,8 @@ TEST_F(WrapperTest, BecomesTheProgramWhenEverythingIsThere) {
   EXPECT_THAT(ran.out, HasSubstr("dependencies in place after 0.0 s\n"));
   EXPECT_THAT(ran.out, HasSubstr("arguments: a b c"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "installed"));
-  EXPECT_THAT(fakes::ReadText(folder_ / "stages"), testing::MatchesRegex("dependencies_ready [0-9]+\\.[0-9]{6}\n"));
+  EXPECT_THAT(fakes::ReadText(folder_ / "stages"), testing::MatchesRegex("dependencies_restored [0-9]+\\.[0-9]{6}\n"
+                                                                         "dependencies_ready [0-9]+\\.[0-9]{6}\n"));
 }
 
 TEST_F(WrapperTest, StepsAreTakenInOrderAndSaidInOneLine) {
@@ -86,7 +88,7 @@ TEST_F(WrapperTest, StepsAreTakenInOrderAndSaidInOneLine) {
     EXPECT_THAT(ran.out, HasSubstr(c.line)) << c.name;
     EXPECT_EQ(ran.out.find("started") != std::string::npos, c.code == 0) << c.name << ran.out;
     EXPECT_EQ(std::filesystem::exists(folder_ / "installed"), c.installs) << c.name;
-    EXPECT_THAT(fakes::ReadText(folder_ / "report"), HasSubstr("\"key\":\"k1\"}")) << c.name;
+    EXPECT_THAT(fakes::ReadText(folder_ / "report"), HasSubstr("\"key\":\"k1\",\"clean\":")) << c.name;
   }
 }
 
@@ -147,6 +149,65 @@ TEST_F(WrapperTest, SupervisesOnRequest) {
   EXPECT_EQ(ran.code, 6) << ran.out;
   EXPECT_EQ(Run({"--supervise", "--install", "true", "--", "/bin/sh", "-c", "kill -KILL $$"}).code, 128 + SIGKILL);
   EXPECT_EQ(Run({"--supervise", "--install", "true", "--", "/no/such"}).code, 127);
+}
+
+TEST_F(WrapperTest, LetsTheRecorderSeeAnInstallBeforeTheProgram) {
+  std::filesystem::create_directory(folder_ / "venv");
+  const Words words = {"--sentinel",
+                       folder_ / "venv/sentinel",
+                       "--key",
+                       "k1",
+                       "--mark",
+                       "--report",
+                       folder_ / "report",
+                       "--answer",
+                       folder_ / "answer",
+                       "--answer-limit",
+                       "60",
+                       "--started",
+                       folder_ / "started",
+                       "--install",
+                       "echo x > " + (folder_ / "venv/file"),
+                       "--",
+                       "/bin/echo",
+                       "runs"};
+  const fakes::ChildProgram program = Start(words);
+  while (!std::filesystem::exists(folder_ / "report")) std::this_thread::yield();
+  EXPECT_THAT(fakes::ReadText(folder_ / "report"), HasSubstr("{\"how\":\"installed\""));
+  EXPECT_THAT(fakes::ReadText(folder_ / "report"), HasSubstr("\"clean\":true}"));
+  EXPECT_EQ(fakes::ReadText(folder_ / "venv/sentinel"), "{\"base\":\"\",\"key\":\"k1\"}\n");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "started"));
+  std::ofstream(folder_ / "answer") << "they are recorded for the next start\n";
+  fakes::ChildResult ran = fakes::Finish(program);
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("; they are recorded for the next start\nruns\n"));
+  EXPECT_THAT(fakes::ReadText(folder_ / "stages"),
+              testing::MatchesRegex("dependencies_installed [0-9.]+\ndependencies_recorded [0-9.]+\n"
+                                    "dependencies_ready [0-9.]+\n"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "started"));
+
+  ran = Run(words);
+  EXPECT_THAT(ran.out, HasSubstr("in place"));
+  // What begins with something there is no install from nothing: nobody is waited for.
+  std::filesystem::remove(folder_ / "venv/sentinel");
+  std::filesystem::remove(folder_ / "answer");
+  ran = Run(words);
+  EXPECT_THAT(fakes::ReadText(folder_ / "report"), HasSubstr("\"clean\":false}"));
+  EXPECT_THAT(ran.out, HasSubstr("runs"));
+}
+
+TEST_F(WrapperTest, NoAnswerHoldsTheProgramUpForTheLimitOnly) {
+  const fakes::ChildResult ran =
+      Run({"--install", "true", "--answer", folder_ / "answer", "--answer-limit", "1", "--", "/bin/echo", "runs"});
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("; nobody records it (no answer for 1 s)\nruns"));
+}
+
+TEST_F(WrapperTest, TheInstallSeesNamedVariablesOnlyAndTheProgramAll) {
+  const fakes::ChildResult ran = Run({"--only", "PATH", "--install", "echo stage: [$PACELINE_STAGE_FILE] path: [$PATH]",
+                                      "--", "/bin/sh", "-c", "echo program: [$PACELINE_STAGE_FILE]"});
+  EXPECT_THAT(ran.out, HasSubstr("stage: [] path: [/"));
+  EXPECT_THAT(ran.out, HasSubstr("program: [" + (folder_ / "stages") + "]"));
 }
 
 TEST_F(WrapperTest, AsProcessOneItReapsAndIsStopped) {

@@ -211,6 +211,38 @@ TEST(ComputeRunStatus, KeepsWhatOthersWrote) {
   EXPECT_EQ(status.incidents.size(), 1u);
 }
 
+TEST(ComputeRunStatus, TellsWhatBecameOfTheDependencies) {
+  using Outcome = api::SnapshotOutcome;
+  const struct {
+    std::vector<std::vector<std::string>> markers;  // of each worker
+    std::optional<Outcome> outcome;
+  } cases[] = {
+      {{{}, {}}, std::nullopt},
+      {{{"dependencies_ready"}, {}}, std::nullopt},
+      {{{"dependencies_restored"}, {"dependencies_restored"}}, Outcome::kRestored},
+      {{{"dependencies_installed"}, {"dependencies_installed"}}, Outcome::kInstalled},
+      {{{"dependencies_installed", "dependencies_recorded"}, {"dependencies_installed"}}, Outcome::kRecorded},
+      {{{"dependencies_restored"}, {"dependencies_installed"}}, Outcome::kFellBack},
+      // A container that was restarted finds what it had installed.
+      {{{"dependencies_installed", "dependencies_restored"}, {"dependencies_installed"}}, Outcome::kInstalled},
+  };
+  for (const auto& c : cases) {
+    RunInput input = Input({Stepped(0, 2100, 0), Stepped(1, 2100, 0)});
+    for (size_t i = 0; i < 2; ++i) {
+      for (const std::string& name : c.markers[i]) input.workers[i].markers.push_back({name, AtMs(3000)});
+    }
+    const api::TrainingRunStatus status = ComputeRunStatus(input);
+    ASSERT_EQ(status.snapshot.has_value(), c.outcome.has_value());
+    if (!c.outcome) continue;
+    EXPECT_EQ(status.snapshot->outcome, *c.outcome);
+    EXPECT_EQ(status.snapshot->reason.empty(), *c.outcome != Outcome::kFellBack) << status.snapshot->reason;
+    // What was known stays when the pods are gone.
+    input.before = status;
+    input.workers.clear();
+    EXPECT_EQ(ComputeRunStatus(input).snapshot->outcome, *c.outcome);
+  }
+}
+
 TEST(ComputeRunStatus, TellsAboutTheMounts) {
   RunInput input = Input({Stepped(0, 2100, 5000), Stepped(1, 2100, 5000)});
   EXPECT_EQ(api::FindCondition(ComputeRunStatus(input).conditions, kCheckpointsMountedCondition), nullptr);

@@ -226,6 +226,22 @@ TEST_F(ImageMountTest, AKilledServerGivesErrorsAndCanBeTakenDown) {
   EXPECT_EQ(Ask("stats")["originBytes"], 0);
 }
 
+TEST_F(ImageMountTest, ASuccessorRemovesWhatAKilledServerLeft) {
+  const pid_t server = Serve({"--writable"});
+  std::ofstream(Directory() + "/written") << "x";
+  // While one serves, another is refused.
+  EXPECT_THAT(Run(ServeArguments({"--cache-folder", Path("other-cache")})).second, HasSubstr("an image is mounted on"));
+  EXPECT_EQ(ReadFile(Directory() + "/written"), "x");
+  kill(server, SIGKILL);
+  waitpid(server, nullptr, 0);
+  children_.clear();
+  Serve({"--writable", "--log-level", "error"});
+  EXPECT_EQ(ReadFile(Directory() + "/kept/c"), "new\n");
+  EXPECT_FALSE(std::filesystem::exists(Directory() + "/written"));
+  EXPECT_EQ(Run({"unmount", Directory()}).first, 0);
+  EXPECT_FALSE(IsMounted());
+}
+
 TEST_F(ImageMountTest, AMountInUseStaysUnlessForced) {
   Serve();
   const UniqueFd held(open((Directory() + "/usr/bin/tool").c_str(), O_RDONLY | O_CLOEXEC));

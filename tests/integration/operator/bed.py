@@ -189,7 +189,7 @@ class Context:
         self.hooks.append(hook)
         apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": hook, "namespace": SYSTEM}, "type": "Opaque"})
         apply({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {"name": hook}, "webhooks": [{
-            "name": "pods.paceline.dev", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore", "timeoutSeconds": 5,
+            "name": "pods.paceline.dev", "admissionReviewVersions": ["v1"], "sideEffects": "NoneOnDryRun", "failurePolicy": "Ignore", "timeoutSeconds": 5,
             "reinvocationPolicy": "IfNeeded", "clientConfig": {"url": f"https://{address}:{port}/mutate-pods"},
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.ns}},
             "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "scope": "Namespaced"}]}]})

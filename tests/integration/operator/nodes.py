@@ -40,11 +40,15 @@ class NodeProcess:
             raise bed.Failure(f"{self.name} on {self.node} did not end") from None
         self.process = None
 
-    def tail(self):
+    def text(self):
         if not os.path.exists(self.log):
             return ""
         with open(self.log, encoding="utf-8", errors="replace") as file:
-            return f"--- {self.node} {self.name}\n" + "".join(file.readlines()[-12:])
+            return file.read()
+
+    def tail(self):
+        lines = self.text().splitlines(keepends=True)
+        return f"--- {self.node} {self.name}\n" + "".join(lines[-12:]) if lines else ""
 
 
 def in_node(node, *command):

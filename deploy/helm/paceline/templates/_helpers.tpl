@@ -92,7 +92,49 @@ namespace: {{ (index . 0).Release.Namespace }}
 {{- if not .Values.agent.enabled }}
 {{- $_ := set $config.webhook "stageVolume" false }}
 {{- end }}
+{{- if .Values.dependencies.registrySecret }}
+{{- $_ := set $config "registry" (mergeOverwrite (include "paceline.registry" . | fromYaml) (default dict $config.registry)) }}
+{{- end }}
 {{- toYaml $config }}
+{{- end }}
+
+{{/* How registries are reached for dependency snapshots, and the Secret for it in a pod. */}}
+{{- define "paceline.registry" -}}
+{{- with .Values.dependencies.registrySecret -}}
+credentials: /etc/paceline-registry/.dockerconfigjson
+{{- end }}
+{{- end }}
+{{- define "paceline.registry.volumeMounts" -}}
+{{- if .Values.dependencies.registrySecret }}
+- name: registry
+  mountPath: /etc/paceline-registry
+  readOnly: true
+{{- end }}
+{{- end }}
+{{- define "paceline.registry.volumes" -}}
+{{- with .Values.dependencies.registrySecret }}
+- name: registry
+  secret:
+    secretName: {{ . }}
+{{- end }}
+{{- end }}
+{{/* The same, and the folder of a store: where snapshots are recorded and served. */}}
+{{- define "paceline.dependencies.volumeMounts" -}}
+{{- include "paceline.registry.volumeMounts" . }}
+{{- with .Values.dependencies.hostPath }}
+- name: dependencies
+  mountPath: {{ . }}
+  mountPropagation: HostToContainer
+{{- end }}
+{{- end }}
+{{- define "paceline.dependencies.volumes" -}}
+{{- include "paceline.registry.volumes" . }}
+{{- with .Values.dependencies.hostPath }}
+- name: dependencies
+  hostPath:
+    path: {{ . }}
+    type: Directory
+{{- end }}
 {{- end }}
 
 {{/* The agent's configuration: the values, and the paths that the DaemonSet mounts. */}}
@@ -104,6 +146,12 @@ namespace: {{ (index . 0).Release.Namespace }}
 {{- end }}
 {{- $holder := dict "socket" (printf "%s/holder/holder.sock" .Values.holder.runDir) }}
 {{- $fixed := dict "kubeletDir" .Values.agent.kubeletDir "stateDir" .Values.agent.stateDir "facts" $facts "holder" $holder }}
+{{- with .Values.dependencies.store }}
+{{- $_ := set $fixed "dependencies" (dict "store" .) }}
+{{- end }}
+{{- if .Values.dependencies.registrySecret }}
+{{- $_ := set $fixed "registry" (include "paceline.registry" . | fromYaml) }}
+{{- end }}
 {{- toYaml (mergeOverwrite $fixed $config) }}
 {{- end }}
 

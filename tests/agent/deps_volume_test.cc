@@ -1,0 +1,391 @@
+// Volumes of type deps with real folders, a real folder store and real recordings; mounts and holder are in memory.
+#include "agent/csi/deps_volume.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "agent/csi/volume_publisher.h"
+#include "lib/base/json.h"
+#include "lib/blocks/format/folder_store.h"
+#include "lib/deps/lease.h"
+#include "lib/deps/snapshot_store.h"
+#include "tests/agent/fake_holder.h"
+#include "tests/agent/memory_mounts.h"
+#include "tests/agent/node_folders.h"
+#include "tests/fakes/capture_log.h"
+
+namespace paceline::agent {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+namespace fs = std::filesystem;
+
+const std::string kDepsPodUid = "0d4e1f0a-94b1-4b3b-8a42-77c2e9b5a001";
+const std::string kDepsOtherUid = "0d4e1f0a-94b1-4b3b-8a42-77c2e9b5a002";
+
+class DepsVolumeTest : public ::testing::Test {
+ protected:
+  DepsVolumeTest() {
+    WriteTextFile(folders_.root() + "/paceline-deps", "the wrapper");
+    fs::create_directories(folders_.kubelet_dir() + "/plugins");
+    holder_.fs_type = "overlay";
+    StartAgent();
+  }
+
+  void StartAgent() {
+    publisher_.reset();
+    DepsVolumeOptions options;
+    options.state_dir = folders_.state_dir();
+    options.wrapper = folders_.root() + "/paceline-deps";
+    options.store = has_store_ ? "file://" + store_folder() : "";
+    options.open_for_reading = [this] { return Open(blocks::StoreAccess::kRead); };
+    options.serve_arguments = {"--registry-hosts-folder", "/certs"};
+    options.mount_limit = std::chrono::milliseconds(200);
+    options.recorder.open_for_writing = [this] { return Open(blocks::StoreAccess::kWrite); };
+    options.recorder.lease_folder = store_folder() + "/leases";
+    std::unique_ptr<DepsVolume> type = DepsVolume::New(std::move(options), std::make_unique<FakeHolderClient>(holder_),
+                                                       host_, files_, clock_, log_.logger());
+    volume_ = type.get();
+    std::vector<std::unique_ptr<VolumeType>> types;
+    types.push_back(std::move(type));
+    publisher_ = std::make_unique<VolumePublisher>(
+        VolumePublisher::Options{folders_.kubelet_dir(), folders_.state_dir(), {}}, host_, std::move(types), clock_);
+    const Result<RecoveryReport> report = publisher_->Recover(Deadline::Infinite());
+    ASSERT_TRUE(report.ok());
+    EXPECT_THAT(report->problems, IsEmpty());
+  }
+
+  std::string store_folder() const { return folders_.root() + "/store"; }
+  Result<std::unique_ptr<blocks::BlobStore>> Open(blocks::StoreAccess access) const {
+    if (!is_store_there_) return UnavailableError("the store is away");
+    return blocks::OpenFolderStore(store_folder(), access);
+  }
+
+  static deps::KeyInputs Inputs(const std::string& command = "make") {
+    deps::KeyInputs inputs;
+    inputs.ns = "team";
+    inputs.machine.arch = "x86_64";
+    inputs.command = command;
+    inputs.capture = {"/opt/venv"};
+    return inputs;
+  }
+  PublishRequest Request(const std::string& id = "csi-1", const std::string& uid = kDepsPodUid,
+                         const deps::KeyInputs& inputs = Inputs()) {
+    PublishRequest request;
+    request.volume_id = id;
+    request.target_path = folders_.AddVolume(uid, "paceline-dependencies");
+    request.context = {{"type", "deps"},
+                       {"capture", R"(["/opt/venv"])"},
+                       {"key", DumpJson(deps::KeyDocument(inputs))},
+                       {"csi.storage.k8s.io/pod.namespace", "team"},
+                       {"csi.storage.k8s.io/pod.uid", uid}};
+    return request;
+  }
+  static std::string KeyOfRequest(const deps::KeyInputs& inputs = Inputs()) {
+    return deps::KeyOf(deps::KeyDocument(inputs)).Hex();
+  }
+  Status Publish(const PublishRequest& request) { return publisher_->Publish(request, Deadline::Infinite()); }
+  Status Unpublish(const PublishRequest& request) {
+    return publisher_->Unpublish(request.volume_id, request.target_path, Deadline::Infinite());
+  }
+  std::string Folder(const std::string& id = "csi-1") const { return folders_.state_dir() + "/deps/" + id; }
+
+  // What the wrapper does in the container.
+  void Install(const std::string& id = "csi-1", const std::string& text = "x = 1\n") const {
+    WriteTextFile(Folder(id) + "/tree/opt/venv/lib/module.py", text);
+    WriteTextFile(Folder(id) + "/tree/opt/venv/bin/tool", "#!/bin/sh\n");
+  }
+  void Report(const std::string& id = "csi-1", bool was_clean = true, const std::string& key = KeyOfRequest()) const {
+    WriteTextFile(Folder(id) + "/control/report",
+                  DumpJson({{"how", "installed"}, {"clean", was_clean}, {"key", key}, {"seconds", 3.5}}) + "\n");
+  }
+  std::string Answer(const std::string& id = "csi-1") const { return ReadTextFile(Folder(id) + "/control/answer"); }
+  void LookAround() const {
+    volume_->recorder().LookAround();
+    volume_->recorder().AwaitIdle();
+  }
+  std::vector<deps::FoundSnapshot> Snapshots() const {
+    const auto store = blocks::OpenFolderStore(store_folder(), blocks::StoreAccess::kRead);
+    if (!store.ok()) return {};
+    return deps::ListSnapshots(**store, "team", Deadline::Infinite())->snapshots;
+  }
+  void RecordOne(const deps::KeyInputs& inputs = Inputs()) {
+    const PublishRequest request = Request("csi-first", kDepsOtherUid, inputs);
+    ASSERT_TRUE(Publish(request).ok());
+    Install("csi-first");
+    Report("csi-first", true, KeyOfRequest(inputs));
+    LookAround();
+    ASSERT_TRUE(Unpublish(request).ok());
+  }
+  std::string FsTypeAt(const std::string& path) {
+    const auto mount = host_.MountAt(path).value_or(std::nullopt);
+    return mount ? mount->fs_type : "";
+  }
+
+  const NodeFolders folders_;
+  MemoryMounts host_{{folders_.kubelet_dir(), folders_.state_dir()}};
+  FakeHolder holder_{host_, folders_.kubelet_dir() + "/plugins"};
+  const RealFileSystem files_;
+  RealClock clock_;
+  fakes::CaptureLog log_;
+  bool has_store_ = true, is_store_there_ = true;
+  DepsVolume* volume_ = nullptr;
+  std::unique_ptr<VolumePublisher> publisher_;
+};
+
+TEST_F(DepsVolumeTest, WithoutASnapshotTheDirectoriesAreEmptyAndAnyonesToWrite) {
+  const PublishRequest request = Request();
+  ASSERT_TRUE(Publish(request).ok());
+  EXPECT_EQ(host_.MountAt(request.target_path).value_or(std::nullopt)->root, Folder());
+  EXPECT_EQ(ReadTextFile(Folder() + "/program/paceline-deps"), "the wrapper");
+  EXPECT_EQ(fs::status(Folder() + "/program/paceline-deps").permissions(), fs::perms(0755));
+  EXPECT_EQ(fs::status(Folder() + "/tree/opt/venv").permissions(), fs::perms::all);
+  EXPECT_EQ(fs::status(Folder() + "/control").permissions(), fs::perms::all);
+  EXPECT_EQ(fs::status(Folder() + "/tree/opt").permissions(), fs::perms(0755));
+  EXPECT_TRUE(fs::is_empty(Folder() + "/tree/opt/venv"));
+  EXPECT_THAT(holder_.orders, IsEmpty());
+
+  ASSERT_TRUE(Publish(request).ok());
+  ASSERT_TRUE(Unpublish(request).ok());
+  ASSERT_TRUE(Unpublish(request).ok());
+  EXPECT_EQ(host_.mount_count(), 0U);
+  ASSERT_TRUE(publisher_->CleanUp(Deadline::Infinite()).ok());
+  EXPECT_EQ(folders_.LeftInState(), "");
+}
+
+TEST_F(DepsVolumeTest, AnInstallIsRecordedAndMountedInTheNextPod) {
+  const PublishRequest request = Request();
+  ASSERT_TRUE(Publish(request).ok());
+  LookAround();  // not installed yet
+  EXPECT_EQ(Answer(), "");
+  Install();
+  Report();
+  LookAround();
+  EXPECT_EQ(Answer(), "they are recorded for the next start\n");
+  ASSERT_THAT(Snapshots(), SizeIs(1));
+  const deps::FoundSnapshot snapshot = Snapshots()[0];
+  EXPECT_EQ(snapshot.manifest.key, KeyOfRequest());
+  EXPECT_EQ(snapshot.record.files, 2U);
+  EXPECT_EQ(snapshot.record.install_seconds, 3.5);
+  EXPECT_EQ(log_.Count("dependencies recorded"), 1U) << log_.Text();
+
+  const PublishRequest next = Request("csi-2", kDepsOtherUid);
+  ASSERT_TRUE(Publish(next).ok());
+  ASSERT_THAT(holder_.orders, SizeIs(1));
+  const MountOrder& order = holder_.orders[0];
+  EXPECT_EQ(order.program, "paceline-snapshotter");
+  const std::string image = blocks::Sha256Of(deps::DerivedImage(snapshot.manifest, snapshot.descriptor)).ToString();
+  EXPECT_THAT(order.arguments, Contains(image));
+  EXPECT_THAT(order.arguments, Contains("--writable"));
+  EXPECT_THAT(order.arguments, Contains("file://" + store_folder()));
+  EXPECT_THAT(order.arguments, Contains("/certs"));
+  EXPECT_EQ(FsTypeAt(next.target_path + "/tree"), "overlay");
+  EXPECT_EQ(ReadTextFile(Folder("csi-2") + "/program/paceline-deps"), "the wrapper");
+
+  ASSERT_TRUE(Unpublish(next).ok());
+  ASSERT_TRUE(Unpublish(request).ok());
+  EXPECT_THAT(holder_.held, IsEmpty());
+  EXPECT_EQ(host_.mount_count(), 0U);
+  ASSERT_TRUE(publisher_->CleanUp(Deadline::Infinite()).ok());
+  EXPECT_EQ(folders_.LeftInState(), "");
+}
+
+TEST_F(DepsVolumeTest, WhateverIsWrongTheInstallRuns) {
+  RecordOne();
+  const auto publishes_empty = [&](const char* what) {
+    const PublishRequest request = Request();
+    EXPECT_TRUE(Publish(request).ok()) << what;
+    EXPECT_EQ(FsTypeAt(request.target_path + "/tree"), "") << what;
+    EXPECT_TRUE(fs::exists(Folder() + "/tree/opt/venv")) << what;
+    EXPECT_TRUE(Unpublish(request).ok()) << what;
+    EXPECT_THAT(holder_.held, IsEmpty()) << what;
+    EXPECT_TRUE(publisher_->CleanUp(Deadline::Infinite()).ok()) << what;
+  };
+  is_store_there_ = false;
+  publishes_empty("no store");
+  is_store_there_ = true;
+  holder_.is_there = false;
+  publishes_empty("no holder");
+  holder_.is_there = true;
+  holder_.next_state = HeldState::kFailed;
+  publishes_empty("the mount fails");
+  holder_.next_state = HeldState::kStarting;
+  publishes_empty("the mount hangs");
+  holder_.next_state = HeldState::kMounted;
+  const auto blobs = store_folder() + "/blobs/sha256";
+  std::vector<fs::path> files;
+  for (const auto& blob : fs::directory_iterator(blobs)) files.push_back(blob.path());
+  for (const fs::path& blob : files) {
+    const std::string bytes = ReadTextFile(blob.string());
+    std::string flipped = bytes;
+    flipped[flipped.size() / 2] ^= 1;
+    WriteTextFile(blob.string(), flipped);
+    const PublishRequest request = Request();
+    EXPECT_TRUE(Publish(request).ok()) << blob;  // a damaged chunk shows when it is read, and not before
+    EXPECT_TRUE(Unpublish(request).ok()) << blob;
+    EXPECT_TRUE(publisher_->CleanUp(Deadline::Infinite()).ok());
+    WriteTextFile(blob.string(), bytes);
+  }
+  has_store_ = false;
+  StartAgent();
+  publishes_empty("no store configured");
+}
+
+TEST_F(DepsVolumeTest, OtherKeysAndOtherNamespacesDoNotFindIt) {
+  RecordOne();
+  ASSERT_TRUE(Publish(Request("csi-2", kDepsPodUid, Inputs("make more"))).ok());
+  EXPECT_THAT(holder_.orders, IsEmpty());
+  PublishRequest foreign = Request("csi-3", kDepsOtherUid);
+  foreign.context["csi.storage.k8s.io/pod.namespace"] = "other";
+  EXPECT_EQ(Publish(foreign).code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(DepsVolumeTest, WhatIsNotAnInstallFromNothingIsNotRecorded) {
+  const auto answer_of = [&](const std::string& id, auto prepare) {
+    const PublishRequest request = Request(id);
+    EXPECT_TRUE(Publish(request).ok());
+    Install(id);
+    prepare();
+    LookAround();
+    const std::string answer = Answer(id);
+    EXPECT_TRUE(Unpublish(request).ok());
+    return answer;
+  };
+  EXPECT_THAT(answer_of("csi-1", [&] { Report("csi-1", false); }), HasSubstr("began with something"));
+  EXPECT_THAT(answer_of("csi-2",
+                        [&] {
+                          Report("csi-2");
+                          WriteTextFile(Folder("csi-2") + "/control/started", "started\n");
+                        }),
+              HasSubstr("the program had started"));
+  EXPECT_EQ(answer_of("csi-3", [&] { Report("csi-3", true, std::string(64, '0')); }), "");
+  EXPECT_EQ(answer_of("csi-4", [&] { WriteTextFile(Folder("csi-4") + "/control/report", "{\"how\":"); }), "");
+  EXPECT_THAT(answer_of("csi-5",
+                        [&] {
+                          WriteTextFile(Folder("csi-5") + "/tree/opt/venv/pip.conf", "url = https://me:hunter2@h/\n");
+                          Report("csi-5");
+                        }),
+              HasSubstr("not recorded: not published, for it would travel:   /opt/venv/pip.conf"));
+  is_store_there_ = false;
+  EXPECT_THAT(answer_of("csi-6", [&] { Report("csi-6"); }), HasSubstr("the store is away"));
+  is_store_there_ = true;
+  const auto lease = deps::Lease::Take(store_folder() + "/leases", KeyOfRequest(), deps::Lease::Mode::kExclusive,
+                                       clock_, Deadline::Infinite());
+  ASSERT_TRUE(lease.ok());
+  EXPECT_THAT(answer_of("csi-7", [&] { Report("csi-7"); }), HasSubstr("is held by"));
+  EXPECT_THAT(Snapshots(), IsEmpty());
+}
+
+TEST_F(DepsVolumeTest, LinksThatTheContainerPlantsLeadNowhere) {
+  WriteTextFile(folders_.root() + "/node-secret", "of the node");
+  ASSERT_TRUE(Publish(Request()).ok());
+  Install();
+  fs::remove_all(Folder() + "/tree/opt");
+  fs::create_directory_symlink(folders_.root(), Folder() + "/tree/opt");
+  Report();
+  LookAround();
+  EXPECT_THAT(Answer(), HasSubstr("not recorded"));
+
+  ASSERT_TRUE(Publish(Request("csi-2")).ok());
+  fs::remove_all(Folder("csi-2") + "/tree");
+  WriteTextFile(folders_.root() + "/opt/venv/file", "of the node");
+  fs::create_directory_symlink(folders_.root(), Folder("csi-2") + "/tree");
+  Report("csi-2");
+  LookAround();
+  EXPECT_THAT(Answer("csi-2"), HasSubstr("not recorded"));
+
+  ASSERT_TRUE(Publish(Request("csi-3")).ok());
+  Install("csi-3");
+  fs::remove_all(Folder("csi-3") + "/control");
+  fs::create_directory_symlink(folders_.root(), Folder("csi-3") + "/control");
+  WriteTextFile(folders_.root() + "/report",
+                DumpJson({{"how", "installed"}, {"clean", true}, {"key", KeyOfRequest()}, {"seconds", 1}}));
+  LookAround();
+  EXPECT_FALSE(fs::exists(folders_.root() + "/answer"));
+  EXPECT_THAT(Snapshots(), IsEmpty());
+}
+
+TEST_F(DepsVolumeTest, APodThatEndsEarlyIsRecordedAllTheSame) {
+  const PublishRequest request = Request();
+  ASSERT_TRUE(Publish(request).ok());
+  Install();
+  Report();
+  ASSERT_TRUE(Unpublish(request).ok());
+  volume_->recorder().AwaitIdle();
+  EXPECT_THAT(Snapshots(), SizeIs(1));
+  ASSERT_TRUE(publisher_->CleanUp(Deadline::Infinite()).ok());
+  EXPECT_EQ(folders_.LeftInState(), "");
+}
+
+TEST_F(DepsVolumeTest, ARestartedAgentGoesOnWhereItWas) {
+  RecordOne();
+  const PublishRequest restored = Request("csi-1", kDepsPodUid),
+                       installing = Request("csi-2", kDepsOtherUid, Inputs("other"));
+  ASSERT_TRUE(Publish(restored).ok());
+  ASSERT_TRUE(Publish(installing).ok());
+  Install("csi-2");
+  const size_t mounts = host_.mount_count();
+  StartAgent();
+  EXPECT_EQ(host_.mount_count(), mounts);
+  Report("csi-2", true, KeyOfRequest(Inputs("other")));
+  LookAround();
+  EXPECT_EQ(Answer("csi-2"), "they are recorded for the next start\n");
+  EXPECT_THAT(Snapshots(), SizeIs(2));
+  // What is over stays over.
+  fs::remove(Folder("csi-2") + "/control/answer");
+  WriteTextFile(Folder("csi-2") + "/control/started", "started\n");
+  StartAgent();
+  LookAround();
+  EXPECT_EQ(Answer("csi-2"), "");
+  // A snapshot that appears later does not change a volume that was made without.
+  ASSERT_TRUE(Publish(installing).ok());
+  EXPECT_EQ(FsTypeAt(installing.target_path + "/tree"), "");
+}
+
+TEST_F(DepsVolumeTest, AServerThatDiedIsBoundAnewAndToldOfNoCheckpoint) {
+  RecordOne();
+  const PublishRequest request = Request();
+  ASSERT_TRUE(Publish(request).ok());
+  const std::string name = holder_.held.begin()->first;
+  const size_t before = host_.mount_count();
+  holder_.DieAndComeBack(name);
+  const std::vector<SeenVolume> seen = publisher_->Look(Deadline::Infinite());
+  ASSERT_THAT(seen, SizeIs(1));
+  EXPECT_EQ(host_.mount_count(), before + 1);  // over the dead one
+  EXPECT_EQ(publisher_->Look(Deadline::Infinite())[0].figures->restarts, 1);
+  EXPECT_EQ(host_.mount_count(), before + 1);
+  ASSERT_TRUE(Unpublish(request).ok());
+  EXPECT_EQ(host_.mount_count(), 0U);
+}
+
+TEST_F(DepsVolumeTest, APowerCutAtAnyStepLeavesNothingBehind) {
+  RecordOne();
+  for (int steps = 0; steps < 60; ++steps) {
+    const PublishRequest request = Request();
+    host_.CutPowerAfter(steps);
+    const Status published = Publish(request);
+    host_.RestorePower();
+    StartAgent();
+    ASSERT_TRUE(Publish(request).ok()) << steps;
+    host_.CutPowerAfter(steps);
+    Unpublish(request).IgnoreError();
+    host_.RestorePower();
+    StartAgent();
+    ASSERT_TRUE(Unpublish(request).ok()) << steps;
+    EXPECT_EQ(host_.mount_count(), 0U) << steps;
+    ASSERT_TRUE(publisher_->CleanUp(Deadline::Infinite()).ok());
+    EXPECT_EQ(folders_.LeftInState(), "") << steps;
+    EXPECT_THAT(holder_.held, IsEmpty()) << steps;
+    if (published.ok() && steps > 40) break;
+  }
+}
+
+}  // namespace
+}  // namespace paceline::agent

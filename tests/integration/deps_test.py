@@ -1,0 +1,364 @@
+#!/usr/bin/env python3
+"""Dependency snapshots in a real Kubernetes: scripts/testbed up kubernetes --nodes 2.
+
+  eval "$(scripts/testbed env)"; tests/integration/deps_test.py
+
+Agent, holder and operator run as processes, on the nodes n1 and n2 and here. A job installs into a virtual environment and
+is recorded; the same job on the other node mounts what was recorded, and goes on when its agent is killed; two workers
+that install at once make one snapshot; an agent that is killed during an install records it afterwards, one that is killed
+while it records leaves all or nothing; without the store the install runs; what cannot be cached is said; a store in a
+registry does as well. Ends with "N passed, N failed, N skipped". Without KUBECONFIG all is skipped.
+"""
+import json
+import os
+import shutil
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "operator"))
+import bed  # noqa: E402
+import nodes  # noqa: E402
+from checks_foreign import ENABLED  # noqa: E402
+from nodes import NODES, PROGRAMS, TESTBED, NodeProcess, in_node, is_ready  # noqa: E402
+
+WORK = tempfile.mkdtemp(prefix="paceline-deps-")
+STORE = os.path.join(WORK, "store")
+
+# A virtual environment with a package of some hundred modules, as an install leaves it.
+MAKE = r"""
+import compileall, os, sys, time
+root = "/opt/venv/lib/python3.11/site-packages/wide"
+os.makedirs(root)
+for number in range(MODULES):
+    with open(f"{root}/m{number}.py", "w") as file:
+        file.write(f"VALUE = {number}\n" + f"TEXT = '{number:032x}' * 8\n")
+for number in range(BLOBS):
+    with open(f"{root}/data{number}", "wb") as file:
+        file.write(os.urandom(2 << 20))
+open(root + "/__init__.py", "w").close()
+compileall.compile_dir(root, quiet=1)
+time.sleep(3)
+"""
+INSTALL = "python3 -m venv --without-pip /opt/venv && python3 - <<'EOF'\n{}EOF\n"
+
+USE = """
+import os, subprocess, sys, time
+mounts = [line.split() for line in open("/proc/mounts")]
+print("kind", next(m[2] for m in mounts if m[1] == "/opt/venv"), flush=True)
+code = "import importlib, sys; print('sum', sum(importlib.import_module(f'wide.m{n}').VALUE for n in range(*map(int, sys.argv[1:]))))"
+def add(first, last):
+    print(subprocess.run(["/opt/venv/bin/python", "-c", code, str(first), str(last)], check=True, capture_output=True, text=True).stdout.strip(), flush=True)
+add(0, 200)
+with open("/opt/venv/written", "w") as file:
+    file.write("x")
+while os.environ.get("WAITS") and not os.path.exists("/opt/venv/go"):
+    time.sleep(0.2)
+add(200, MODULES)
+print("done", flush=True)
+"""
+
+
+def install_command(modules=400, blobs=0):
+    return INSTALL.format(MAKE.replace("MODULES", str(modules)).replace("BLOBS", str(blobs)))
+
+
+def processes():
+    holders = [NodeProcess(node, "holder", " ".join((
+        f"{PROGRAMS}/paceline-holder", "--programs", f"{PROGRAMS}/paceline-hdfs-mount,{PROGRAMS}/paceline-snapshotter",
+        "--stop-mounts", "yes"))) for node in NODES]
+    agents = nodes.agents("--dependencies-store", f"file://{STORE}", "--dependencies-wrapper", f"{PROGRAMS}/paceline-deps",
+                          "--dependencies-find-limit", "3s")
+    return holders, agents
+
+
+def agents_with_a_registry(context):
+    """The same with a store in a registry that asks for a password."""
+    credentials = os.path.join(WORK, "config.json")
+    entry = {"username": os.environ["REGISTRY_USER"], "password": os.environ["REGISTRY_PASSWORD"]}
+    with open(credentials, "w", encoding="utf-8") as file:
+        json.dump({"auths": {"registry.test:5000": entry}}, file)
+    return nodes.agents("--dependencies-store", f"docker://registry.test:5000/{context.ns}/snapshots", "--dependencies-wrapper",
+                        f"{PROGRAMS}/paceline-deps", "--registry-credentials", credentials, "--registry-ca-files", os.environ["REGISTRY_CA"])
+
+
+def hosts_folder():
+    """What tells the operator, which runs outside of the cluster, where the registry of its images is."""
+    folder = os.path.join(WORK, "hosts", "registry.test:5000")
+    os.makedirs(folder)
+    host, port = os.environ["REGISTRY_ADDRESS"].rsplit(":", 1)
+    with open(os.path.join(folder, "hosts.toml"), "w", encoding="utf-8") as file:
+        file.write(f'[host."https://{host}:{int(port) + 1}"]\n  capabilities = ["pull", "resolve"]\n  ca = "{os.environ["REGISTRY_CA"]}"\n')
+    return os.path.dirname(folder)
+
+
+def job(context, name, node=None, workers=1, modules=400, blobs=0, env=None, container=None, **dependencies):
+    spec = {"terminationGracePeriodSeconds": 1, "restartPolicy": "Never", "containers": [{
+        "name": "main", "image": bed.PYTHON, "command": ["python3", "-u", "-c", USE.replace("MODULES", str(modules))],
+        "env": [{"name": n, "value": v} for n, v in (env or {}).items()],
+        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}}, **(container or {})}]}
+    spec["containers"] = [{key: value for key, value in spec["containers"][0].items() if value is not None}]
+    if node:
+        spec["nodeSelector"] = {"kubernetes.io/hostname": node}
+    else:
+        spec["topologySpreadConstraints"] = [{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname",
+                                              "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"deps-job": name}}}]
+    return bed.create({
+        "apiVersion": "paceline.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": name, "namespace": context.ns},
+        "spec": {"workers": workers, "startup": {"dependencies": {
+            "install": install_command(modules, blobs), "capture": ["/opt/venv"], **dependencies}},
+            "template": {"metadata": {"labels": {"deps-job": name}}, "spec": spec}}})
+
+
+def pods_of(context, name):
+    return sorted(bed.items("pods", context.ns, f"batch.kubernetes.io/job-name={name}-g0"), key=lambda p: p["metadata"]["name"])
+
+
+def log_of(context, name, rank=0):
+    pods = pods_of(context, name)
+    bed.expect(len(pods) > rank, f"{name} has {len(pods)} pods")
+    return bed.kubectl("logs", pods[rank]["metadata"]["name"], "-n", context.ns)
+
+
+def await_log(context, name, text, rank=0, timeout=90):
+    return bed.wait_for(f"worker {rank} of {name} says {text}",
+                        lambda: next((line for line in log_of(context, name, rank).splitlines() if text in line), None), timeout)
+
+
+def finish(context, name, is_mounted, modules=400):
+    """The log of a job that has found its environment, mounted or not."""
+    context.wait_phase(name, "Complete", 120)
+    log = log_of(context, name)
+    bed.expect(("kind overlay" in log) == is_mounted, f"{name}: {log}")
+    bed.expect(f"sum {sum(range(200))}\n" in log and f"sum {sum(range(200, modules))}\n" in log and "done" in log, log)
+    return log
+
+
+def remove(context, *names):
+    for name in names:
+        bed.kubectl("delete", "trainingjob", name, "-n", context.ns, "--timeout=60s")
+
+
+def snapshots(context):
+    code, text = bed.run(f"{PROGRAMS}/pacectl", "deps", "ls", "--store", f"file://{STORE}", "-n", context.ns, "-o", "json", ok=False)
+    return json.loads(text) if code == 0 else []
+
+
+def stage_seconds(context, uid):
+    def find():
+        for run in context.runs(uid):
+            for stage in run["status"].get("stages", []):
+                if stage["name"] == "Dependencies" and stage.get("workers"):
+                    return [stage["maxSeconds"]]  # which may be none at all
+        return None
+    return bed.wait_for("the run shows the stage Dependencies", find, 30)[0]
+
+
+def outcome(context, uid, wanted):
+    bed.wait_for(f"the run says {wanted}", lambda: any(
+        run["status"].get("snapshot", {}).get("outcome") == wanted for run in context.runs(uid)), 30)
+
+
+def first_run_is_recorded(context):
+    uid = job(context, "first", NODES[0])["metadata"]["uid"]
+    line = await_log(context, "first", "paceline-deps:")
+    bed.expect("dependencies installed after" in line and "they are recorded for the next start" in line, line)
+    finish(context, "first", False)
+    bed.wait_for("the snapshot is there", lambda: len(snapshots(context)) == 1, 60)
+    seconds = stage_seconds(context, uid)
+    outcome(context, uid, "Recorded")
+    remove(context, "first")
+    return seconds
+
+
+def second_run_mounts_it(context, agents, installed_seconds):
+    uid = job(context, "second", NODES[1], env={"WAITS": "1"})["metadata"]["uid"]
+    line = await_log(context, "second", "paceline-deps:")
+    bed.expect("dependencies in place after 0.0 s" in line, line)
+    await_log(context, "second", f"sum {sum(range(200))}")
+    agents[1].end("KILL")
+    pod = pods_of(context, "second")[0]["metadata"]["name"]
+    bed.kubectl("exec", pod, "-n", context.ns, "--", "touch", "/opt/venv/go")
+    await_log(context, "second", "done")  # half of the modules is read with no agent at all
+    agents[1].start()
+    bed.wait_for("the agent is ready again", lambda: is_ready(NODES[1]))
+    finish(context, "second", True)
+    seconds = stage_seconds(context, uid)
+    outcome(context, uid, "Restored")
+    bed.expect(seconds < installed_seconds / 3, f"{seconds} s after {installed_seconds} s")
+    remove(context, "second")
+    print(f"        stage Dependencies: {installed_seconds:.2f} s installed and recorded, {seconds:.2f} s mounted", flush=True)
+
+
+def two_workers_make_one_snapshot(context):
+    job(context, "pair", workers=2, modules=401)
+    lines = [await_log(context, "pair", "paceline-deps:", rank) for rank in (0, 1)]
+    context.wait_phase("pair", "Complete", 120)
+    bed.wait_for("one more snapshot is there", lambda: len(snapshots(context)) == 2, 60)
+    recorded = [line for line in lines if "they are recorded" in line]
+    bed.expect(len(recorded) == 1 or any("another worker has recorded them" in line for line in lines), "\n".join(lines))
+    remove(context, "pair")
+
+
+def an_agent_that_dies_during_the_install_records_it_afterwards(context, agents):
+    before = len(snapshots(context))
+    job(context, "patient", NODES[0], modules=402)
+    pod = bed.wait_for("the install has begun", lambda: next(p for p in pods_of(context, "patient") if p["status"]["phase"] == "Running"))
+    agents[0].end("KILL")
+    report = ["kubectl", "exec", pod["metadata"]["name"], "-n", context.ns, "--", "cat", "/run/paceline/dependencies/run/report"]
+    bed.wait_for("the install is over", lambda: bed.run(*report, ok=False)[0] == 0)
+    agents[0].start()
+    line = await_log(context, "patient", "paceline-deps:")
+    bed.expect("they are recorded for the next start" in line, line)
+    finish(context, "patient", False, 402)
+    bed.wait_for("the snapshot is there", lambda: len(snapshots(context)) == before + 1, 60)
+    remove(context, "patient")
+
+
+def an_agent_that_dies_while_it_records_leaves_all_or_nothing(context, agents):
+    before = len(snapshots(context))
+    big = {"modules": 500, "blobs": 200}  # some seconds' work
+    job(context, "killed", NODES[0], **big)
+    await_log(context, "killed", "they are recorded for the next start", timeout=180)
+    agents[0].end("KILL")
+    after = len(snapshots(context))
+    bed.run(f"{PROGRAMS}/pacectl", "deps", "verify", "--store", f"file://{STORE}", "-n", context.ns)
+    await_log(context, "killed", "done")
+    bed.expect(len(snapshots(context)) == after, "somebody has published what a dead agent had begun")
+    agents[0].start()
+    bed.wait_for("the agent is ready again", lambda: is_ready(NODES[0]))
+    finish(context, "killed", False, 500)
+    remove(context, "killed")
+    print(f"        killed while it recorded: {'the snapshot was whole' if after > before else 'no snapshot'}", flush=True)
+    job(context, "again", NODES[0], **big)
+    finish(context, "again", after > before, 500)
+    bed.wait_for("the snapshot is there", lambda: len(snapshots(context)) == before + 1, 120)
+    remove(context, "again")
+    job(context, "then", NODES[1], **big)
+    finish(context, "then", True, 500)
+    remove(context, "then")
+
+
+def without_the_store_the_install_runs(context):
+    os.rename(STORE, STORE + ".away")
+    with open(STORE, "w", encoding="utf-8"):
+        pass  # what is no folder can be made by nobody
+    try:
+        job(context, "alone", NODES[1])
+        line = await_log(context, "alone", "paceline-deps:")
+        bed.expect("dependencies installed after" in line and "not recorded" in line, line)
+        finish(context, "alone", False)
+    finally:
+        os.unlink(STORE)
+        os.rename(STORE + ".away", STORE)
+    remove(context, "alone")
+
+
+def what_cannot_be_cached_is_said(context):
+    before = len(snapshots(context))
+    job(context, "opaque", NODES[0], container={"envFrom": [{"configMapRef": {"name": "none", "optional": True}}]})
+    context.wait_phase("opaque", "Failed", 120)  # without the volume nothing is mounted at /opt/venv, which the program wants
+    log = log_of(context, "opaque")
+    bed.expect("dependencies installed after" in log, log)
+    bed.wait_for("the job's event", lambda: "envFrom" in context.event_notes("opaque", "DependenciesNotCacheable"), 30)
+    bed.expect(len(snapshots(context)) == before, "recorded all the same")
+    remove(context, "opaque")
+
+
+def an_annotated_job_mounts_it_too(context):
+    """With an input in a ConfigMap."""
+    before = len(snapshots(context))
+    bed.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "inputs", "namespace": context.ns}, "data": {"requirements.txt": "wide==1.0\n"}})
+    wanted = {**ENABLED, "paceline.dev/dependencies-install": install_command(), "paceline.dev/dependencies-capture": "/opt/venv",
+              "paceline.dev/dependencies-inputs": "/inputs/requirements.txt"}
+    for name in ("annotated-a", "annotated-b"):
+        container = {"name": "main", "image": bed.PYTHON, "command": ["python3", "-u", "-c", USE.replace("MODULES", "400")],
+                     "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}}, "volumeMounts": [{"name": "inputs", "mountPath": "/inputs"}]}
+        spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container],
+                "volumes": [{"name": "inputs", "configMap": {"name": "inputs"}}]}
+        bed.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": context.ns, "annotations": wanted},
+                    "spec": {"completionMode": "Indexed", "completions": 1, "parallelism": 1, "backoffLimit": 0, "template": {"spec": spec}}})
+        selector = f"batch.kubernetes.io/job-name={name}"
+        pods = lambda: bed.items("pods", context.ns, selector)  # noqa: E731, B023
+        bed.wait_for(f"{name} is over", lambda: pods() and all(p["status"]["phase"] == "Succeeded" for p in pods()), 120)
+        bed.wait_for("the snapshot is there", lambda: len(snapshots(context)) == before + 1, 60)
+        log = bed.kubectl("logs", pods()[0]["metadata"]["name"], "-n", context.ns)
+        bed.expect(("in place" in log) == (name == "annotated-b"), log)
+    bed.kubectl("delete", "jobs", "annotated-a", "annotated-b", "-n", context.ns, "--timeout=60s", "--cascade=foreground")
+
+
+def a_command_of_the_image_runs_behind_the_wrapper(context):
+    folder = os.path.join(WORK, "rootfs")
+    os.makedirs(os.path.join(folder, "app"))
+    with open(os.path.join(folder, "app", "main.py"), "w", encoding="utf-8") as file:
+        file.write(USE.replace("MODULES", "400"))
+    bed.run(TESTBED, "image", "deps-tool:1", folder, "--base", "python", "--cmd", "python3", "--cmd", "/app/main.py", timeout=120)
+    job(context, "tool", NODES[1], container={"image": "registry.test:5000/deps-tool:1", "command": None})
+    line = await_log(context, "tool", "paceline-deps:")
+    bed.expect("dependencies installed after" in line and "they are recorded" in line, line)
+    finish(context, "tool", False)
+    remove(context, "tool")
+
+
+def a_registry_keeps_them_as_well(context, agents):
+    job(context, "remote", NODES[0], modules=403)
+    line = await_log(context, "remote", "paceline-deps:")
+    bed.expect("they are recorded for the next start" in line, line)
+    finish(context, "remote", False, 403)
+    bed.wait_for("the snapshot is in the registry", lambda: "dependencies recorded" in agents[0].text(), 60)
+    remove(context, "remote")
+    job(context, "fetched", NODES[1], modules=403)
+    finish(context, "fetched", True, 403)
+    remove(context, "fetched")
+
+
+def nothing_is_left():
+    for node in NODES:
+        def left(node=node):
+            lines = in_node(node, "cat", "/proc/self/mounts").splitlines()
+            return [line for line in lines if " /run/paceline/images/" in line or (" /var/lib/kubelet/" in line and " overlay " in line)]
+        bed.wait_for(f"no mount is left on {node}", lambda: not left(), 30)
+        held = in_node(node, f"{PROGRAMS}/paceline-holder", "list")
+        bed.expect('"mounts":[]' in held, f"{node}: {held}")
+        folders = "cd /var/lib/paceline && ls deps deps-new deps-state 2>/dev/null | grep -v : | tr -d '\\n'"
+        bed.wait_for(f"no folder is left on {node}", lambda node=node: in_node(node, "sh", "-c", folders).strip() == "", 30)
+
+
+def check(context):
+    holders, agents = processes()
+    try:
+        for process in holders + agents:
+            process.start()
+        for node in NODES:
+            bed.wait_for(f"the agent of {node} is ready", lambda node=node: is_ready(node))
+        context.start_hooked("w", f"--registry-hosts-folder={hosts_folder()}")
+        installed_seconds = first_run_is_recorded(context)
+        second_run_mounts_it(context, agents, installed_seconds)
+        two_workers_make_one_snapshot(context)
+        without_the_store_the_install_runs(context)
+        what_cannot_be_cached_is_said(context)
+        an_annotated_job_mounts_it_too(context)
+        an_agent_that_dies_during_the_install_records_it_afterwards(context, agents)
+        an_agent_that_dies_while_it_records_leaves_all_or_nothing(context, agents)
+        a_command_of_the_image_runs_behind_the_wrapper(context)
+        for agent in agents:
+            agent.end("TERM")
+        agents = agents_with_a_registry(context)
+        for agent in agents:
+            agent.start()
+        for node in NODES:
+            bed.wait_for(f"the agent of {node} is ready again", lambda node=node: is_ready(node))
+        a_registry_keeps_them_as_well(context, agents)
+        nothing_is_left()
+    except bed.Failure as error:
+        raise bed.Failure(str(error) + "\n" + "\n".join(p.tail() for p in holders + agents)) from error
+    finally:
+        bed.kubectl("delete", "trainingjobs,jobs", "--all", "-n", context.ns, "--wait=false", ok=False)
+        bed.wait_for("the pods are gone", lambda: not bed.items("pods", context.ns), 60)
+        for process in agents + holders:
+            process.end("TERM")
+        shutil.rmtree(WORK, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(nodes.run_check("dependencies_are_installed_once", "deps", ("KUBECONFIG", "REGISTRY_ADDRESS"),
+                             "scripts/testbed up kubernetes --nodes 2", check))
