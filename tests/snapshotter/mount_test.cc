@@ -205,6 +205,7 @@ TEST_F(ImageMountTest, TheLoopDeviceServesAsWell) {
 TEST_F(ImageMountTest, AKilledServerGivesErrorsAndCanBeTakenDown) {
   const pid_t server = Serve();
   EXPECT_EQ(ReadFile(Directory() + "/kept/c"), "new\n");
+  Ask("settle");  // readers do not wait for the disk
   kill(server, SIGKILL);
   waitpid(server, nullptr, 0);
   children_.clear();
