@@ -88,14 +88,7 @@ void AddDependencyFields(ConfigSpec& spec, AgentConfig* config) {
   spec.Add("dependencies.recordThreads", &config->dependencies_threads,
            "Threads that compress what is recorded, at the lowest priority.")
       .Range(1, 64);
-  spec.Add("registry.hostsFolder", &config->registry_hosts_folder,
-           "Folder with a folder and a hosts.toml for each registry that has mirrors, as containerd has it. Empty: "
-           "none.");
-  spec.Add("registry.credentials", &config->registry_credentials_file,
-           "File with credentials in Docker's form (config.json). Empty: anonymous.");
-  spec.Add("registry.plainHttp", &config->registry_plain_http, "Registries (host:port) that are asked without TLS.");
-  spec.Add("registry.caFiles", &config->registry_ca_files,
-           "Certificates of authorities that are trusted besides the system's.");
+  blocks::AddRegistryFields(spec, &config->registry);
 }
 
 void AddOtherFields(ConfigSpec& spec, AgentConfig* config) {

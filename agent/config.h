@@ -9,6 +9,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/config.h"
 #include "lib/base/log.h"
+#include "lib/blocks/registry/registry_config.h"
 
 namespace paceline::agent {
 
@@ -33,10 +34,7 @@ struct AgentConfig {
   Duration dependencies_find_limit = std::chrono::seconds(10);
   Duration dependencies_mount_limit = std::chrono::seconds(30);
   int dependencies_threads = 1;
-  std::string registry_hosts_folder = "/etc/containerd/certs.d";
-  std::string registry_credentials_file;
-  std::vector<std::string> registry_plain_http;
-  std::vector<std::string> registry_ca_files;
+  blocks::RegistryConfig registry;
   std::string advertise_address;
   std::string host_root;
   std::string containerd_socket = "/run/containerd/containerd.sock";

@@ -18,32 +18,11 @@ namespace {
 constexpr Duration kMendLimit = std::chrono::minutes(2);
 constexpr Duration kLookLimit = std::chrono::seconds(10);
 constexpr Duration kLastLookLimit = std::chrono::seconds(1);
-constexpr size_t kMaxCredentialBytes = 4 << 20;
 
 blocks::RegistryOptions RegistryOptionsOf(const AgentConfig& config) {
-  blocks::RegistryOptions options;
-  options.hosts_root = config.registry_hosts_folder;
-  options.plain_http = config.registry_plain_http;
-  options.ca_files = config.registry_ca_files;
+  blocks::RegistryOptions options = blocks::RegistryOptionsOf(config.registry);
   options.user_agent = "paceline-agent";
-  if (!config.registry_credentials_file.empty()) {
-    options.credentials = blocks::NewDockerConfigSource(
-        [path = config.registry_credentials_file] { return RealFileSystem().ReadFile(path, kMaxCredentialBytes); });
-  }
   return options;
-}
-
-// The same for the process that serves a snapshot.
-std::vector<std::string> RegistryArguments(const AgentConfig& config) {
-  std::vector<std::string> arguments;
-  const auto add = [&](const char* flag, const std::string& value) {
-    if (!value.empty()) arguments.insert(arguments.end(), {flag, value});
-  };
-  add("--registry-hosts-folder", config.registry_hosts_folder);
-  add("--registry-credentials", config.registry_credentials_file);
-  for (const std::string& host : config.registry_plain_http) add("--registry-plain-http", host);
-  for (const std::string& file : config.registry_ca_files) add("--registry-ca-files", file);
-  return arguments;
 }
 
 // Where recorders of a store meet: in a folder store itself, else on this node.
@@ -59,7 +38,7 @@ DepsVolumeOptions DepsOptionsOf(const AgentConfig& config, const FileSystem& fil
   options.state_dir = config.state_dir;
   options.wrapper = config.dependencies_wrapper;
   options.store = config.dependencies_store;
-  options.serve_arguments = RegistryArguments(config);
+  options.serve_arguments = blocks::RegistryArguments(config.registry);
   options.find_limit = config.dependencies_find_limit;
   options.mount_limit = config.dependencies_mount_limit;
   const auto open = [store = config.dependencies_store, registry = RegistryOptionsOf(config), &files,

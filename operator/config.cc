@@ -84,15 +84,7 @@ void AddDependencies(ConfigSpec& spec, OperatorConfig& config) {
            "How long the webhook may look for the image and the inputs of a pod that installs dependencies. Shorter "
            "than the webhook's own timeout.")
       .Positive();
-  spec.Add("registry.hostsFolder", &config.registry_hosts_folder,
-           "Folder with a folder and a hosts.toml for each registry that has mirrors, as containerd has it. Empty: "
-           "none.");
-  spec.Add("registry.credentials", &config.registry_credentials_file,
-           "File with credentials in Docker's form (config.json), for images of pods that install dependencies. Empty: "
-           "anonymous.");
-  spec.Add("registry.plainHttp", &config.registry_plain_http, "Registries (host:port) that are asked without TLS.");
-  spec.Add("registry.caFiles", &config.registry_ca_files,
-           "Certificates of authorities that are trusted besides the system's.");
+  blocks::AddRegistryFields(spec, &config.registry);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/base/config.h"
+#include "lib/blocks/registry/registry_config.h"
 
 namespace paceline::operator_ {
 
@@ -55,10 +56,7 @@ struct OperatorConfig {
   bool stage_volume = true;
 
   Duration install_lookup_limit = std::chrono::seconds(2);
-  std::string registry_hosts_folder = "/etc/containerd/certs.d";
-  std::string registry_credentials_file;
-  std::vector<std::string> registry_plain_http;
-  std::vector<std::string> registry_ca_files;
+  blocks::RegistryConfig registry;
 
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;

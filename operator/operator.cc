@@ -9,7 +9,7 @@
 
 #include "lib/base/filesystem.h"
 #include "lib/base/version.h"
-#include "lib/blocks/registry/registry_exchange.h"
+#include "lib/blocks/registry/registry_config.h"
 #include "lib/kube/controller.h"
 #include "lib/kube/events.h"
 #include "lib/kube/leader_election.h"
@@ -43,16 +43,8 @@ std::string MakeIdentity(const OperatorConfig& config) {
 }
 
 blocks::RegistryOptions RegistryOptionsOf(const OperatorConfig& config) {
-  constexpr size_t kMaxCredentialBytes = 4 << 20;
-  blocks::RegistryOptions options;
-  options.hosts_root = config.registry_hosts_folder;
-  options.plain_http = config.registry_plain_http;
-  options.ca_files = config.registry_ca_files;
+  blocks::RegistryOptions options = blocks::RegistryOptionsOf(config.registry);
   options.user_agent = "paceline-operator";
-  if (!config.registry_credentials_file.empty()) {
-    options.credentials = blocks::NewDockerConfigSource(
-        [path = config.registry_credentials_file] { return RealFileSystem().ReadFile(path, kMaxCredentialBytes); });
-  }
   return options;
 }
 

@@ -1,24 +1,9 @@
 #include "snapshotter/config.h"
 
-#include "lib/base/filesystem.h"
-
 namespace paceline::snapshotter {
-namespace {
 
-constexpr size_t kMaxCredentialBytes = 4 << 20;
-
-}  // namespace
-
-void AddRegistryFields(ConfigSpec& spec, RegistryConfig* config) {
-  spec.Add(
-      "registry.hostsFolder", &config->hosts_folder,
-      "Folder with a folder and a hosts.toml for each registry that has mirrors, as containerd has it. Empty: none.");
-  spec.Add(
-      "registry.credentials", &config->credentials_file,
-      "File with credentials in Docker's form (config.json). Read again when a registry refuses what it held. Empty: "
-      "anonymous.");
-  spec.Add("registry.plainHttp", &config->plain_http, "Registries (host:port) that are asked without TLS.");
-  spec.Add("registry.caFiles", &config->ca_files, "Certificates of authorities that are trusted besides the system's.");
+void AddRegistryAccess(ConfigSpec& spec, blocks::RegistryConfig* config) {
+  blocks::AddRegistryFields(spec, config);
   spec.Add("registry.skipVerification", &config->skips_verification,
            "Believe any certificate. For tests: chunks are checked all the same, tags and credentials are not safe.");
 }
@@ -51,7 +36,7 @@ ConfigSpec DescribeServeConfig(ServeConfig* config) {
   AddFetchFields(spec, &config->fetch);
   spec.Add("fetch.hotSet", &config->hot_set,
            "File with the chunks that an earlier start read (pacectl image hotset record); they are fetched first.");
-  AddRegistryFields(spec, &config->registry);
+  AddRegistryAccess(spec, &config->registry);
   spec.Add("log.file", &config->log_file, "Where a daemon's log goes. Empty: nowhere.");
   spec.Add("log.level", &config->log_level, "Least important lines that are logged.");
   spec.Add("log.format", &config->log_format, "Form of the log lines.");
@@ -67,19 +52,6 @@ BackingChoice BackingOf(const std::string& backing) {
   if (backing == "file") return BackingChoice::kFile;
   if (backing == "loop") return BackingChoice::kLoop;
   return BackingChoice::kProbe;
-}
-
-blocks::RegistryOptions RegistryOptionsOf(const RegistryConfig& config) {
-  blocks::RegistryOptions options;
-  options.hosts_root = config.hosts_folder;
-  options.plain_http = config.plain_http;
-  options.ca_files = config.ca_files;
-  options.skip_verification = config.skips_verification;
-  if (!config.credentials_file.empty()) {
-    options.credentials = blocks::NewDockerConfigSource(
-        [path = config.credentials_file] { return RealFileSystem().ReadFile(path, kMaxCredentialBytes); });
-  }
-  return options;
 }
 
 blocks::EngineOptions EngineOptionsOf(const FetchConfig& config) {

@@ -6,19 +6,10 @@
 #include <vector>
 
 #include "lib/base/config.h"
-#include "lib/blocks/registry/registry_exchange.h"
+#include "lib/blocks/registry/registry_config.h"
 #include "snapshotter/image_mount.h"
 
 namespace paceline::snapshotter {
-
-// How registries are reached.
-struct RegistryConfig {
-  std::string hosts_folder = "/etc/containerd/certs.d";
-  std::string credentials_file;
-  std::vector<std::string> plain_http;
-  std::vector<std::string> ca_files;
-  bool skips_verification = false;
-};
 
 // How chunks are fetched and kept.
 struct FetchConfig {
@@ -41,7 +32,7 @@ struct ServeConfig {
   FetchConfig fetch;
   std::string hot_set;
   std::string log_file;
-  RegistryConfig registry;
+  blocks::RegistryConfig registry;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
 };
@@ -50,13 +41,12 @@ struct ServeConfig {
 ConfigSpec DescribeServeConfig(ServeConfig* config);
 
 // Parts that the commands share.
-void AddRegistryFields(ConfigSpec& spec, RegistryConfig* config);
+void AddRegistryAccess(ConfigSpec& spec, blocks::RegistryConfig* config);
 void AddFetchFields(ConfigSpec& spec, FetchConfig* config);
 void AddBackingField(ConfigSpec& spec, std::string* backing);
 
 // What the parts are told.
 BackingChoice BackingOf(const std::string& backing);
-blocks::RegistryOptions RegistryOptionsOf(const RegistryConfig& config);
 blocks::EngineOptions EngineOptionsOf(const FetchConfig& config);
 
 }  // namespace paceline::snapshotter

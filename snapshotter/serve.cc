@@ -91,7 +91,7 @@ class Server {
     ASSIGN_OR_RETURN(cache_, OpenCache(config_, clock_, &cache_folder));
     ASSIGN_OR_RETURN(std::unique_ptr<blocks::BlobStore> store,
                      blocks::OpenStoreUrl(config_.store, blocks::StoreAccess::kRead,
-                                          RegistryOptionsOf(config_.registry), files_, clock_, stop));
+                                          blocks::RegistryOptionsOf(config_.registry), files_, clock_, stop));
     const Deadline deadline = Deadline::After(clock_, config_.fetch.open_limit);
     ASSIGN_OR_RETURN(const blocks::Digest digest, blocks::ParseDigest(config_.image));
     ASSIGN_OR_RETURN(manifest_, LoadManifest(*store, digest, cache_folder + "/manifests", deadline));

@@ -50,12 +50,7 @@ class Recording {
 
   Status Record() {
     RETURN_IF_ERROR(TakeKey());
-    ASSIGN_OR_RETURN(const Lease no_collector,
-                     Lease::Take(request_.lease_folder, kStoreLease, Lease::Mode::kShared, clock_, Soon(), stop_));
-    const Deadline wait = Deadline::After(clock_, request_.wait);
-    ASSIGN_OR_RETURN(const Lease lease,
-                     Lease::Take(request_.lease_folder, key_, Lease::Mode::kExclusive, clock_, wait, stop_));
-    ASSIGN_OR_RETURN(const bool is_there, FindExisting());
+    ASSIGN_OR_RETURN(const bool is_there, TakeLeases());
     if (is_there) return Status();
     if (is_installed_) {
       return InvalidArgumentError(roots().front() + " holds what another snapshot brought, and " + kMustBeBare);
@@ -73,12 +68,7 @@ class Recording {
   Status RecordWhatIsThere() {
     outcome_.report.install.seconds = installed_->seconds;
     SetKey();
-    ASSIGN_OR_RETURN(const Lease no_collector,
-                     Lease::Take(request_.lease_folder, kStoreLease, Lease::Mode::kShared, clock_, Soon(), stop_));
-    const Deadline wait = Deadline::After(clock_, request_.wait);
-    ASSIGN_OR_RETURN(const Lease lease,
-                     Lease::Take(request_.lease_folder, key_, Lease::Mode::kExclusive, clock_, wait, stop_));
-    ASSIGN_OR_RETURN(const bool is_there, FindExisting());
+    ASSIGN_OR_RETURN(const bool is_there, TakeLeases());
     if (is_there) return Status();
     // Empty directories are as good as none.
     for (const std::string& root : roots()) {
@@ -104,6 +94,16 @@ class Recording {
     inputs_.base = base.base;
     SetKey();
     return Status();
+  }
+
+  // From here to the end nobody else records this key, and nobody collects in the store. True when there is a snapshot
+  // already.
+  Result<bool> TakeLeases() {
+    ASSIGN_OR_RETURN(no_collector_,
+                     Lease::Take(request_.lease_folder, kStoreLease, Lease::Mode::kShared, clock_, Soon(), stop_));
+    const Deadline wait = Deadline::After(clock_, request_.wait);
+    ASSIGN_OR_RETURN(lease_, Lease::Take(request_.lease_folder, key_, Lease::Mode::kExclusive, clock_, wait, stop_));
+    return FindExisting();
   }
 
   Result<bool> FindExisting() {
@@ -232,6 +232,7 @@ class Recording {
   KeyInputs inputs_;
   std::string document_, key_;
   bool is_installed_ = false;
+  std::optional<Lease> no_collector_, lease_;
   TreeScan before_;
   CapturedTree tree_;
   TreeFindings findings_;

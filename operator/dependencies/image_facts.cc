@@ -4,7 +4,7 @@
 
 #include "lib/base/json.h"
 #include "lib/base/mutex.h"
-#include "lib/blocks/image/image_source.h"
+#include "lib/blocks/image/registry_source.h"
 #include "lib/blocks/registry/registry_client.h"
 
 namespace paceline::operator_ {
@@ -12,7 +12,6 @@ namespace {
 
 constexpr Duration kTagLife = std::chrono::minutes(1);
 constexpr size_t kMaxRemembered = 1024;
-constexpr uint64_t kMaxConfigBytes = 8 << 20;
 
 class RegistryLookup final : public ImageLookup {
  public:
@@ -47,7 +46,7 @@ class RegistryLookup final : public ImageLookup {
     const auto read = [&](const blocks::Descriptor& blob) -> Result<std::string> {
       const std::string digest = blob.digest.ToString();
       if (blob.digest == root.descriptor.digest) return root.bytes;
-      ASSIGN_OR_RETURN(documents[digest], ReadDocument(image, blob, deadline));
+      ASSIGN_OR_RETURN(documents[digest], blocks::ReadImageDocument(*client_, image, blob, deadline));
       return documents[digest];
     };
     blocks::Platform platform;
@@ -56,28 +55,6 @@ class RegistryLookup final : public ImageLookup {
     ASSIGN_OR_RETURN(ImageFacts facts, ParseImageConfig(documents[source.config.ToString()]));
     facts.digest = source.manifest.digest.ToString();
     return facts;
-  }
-
-  Result<std::string> ReadDocument(const blocks::ImageReference& image, const blocks::Descriptor& blob,
-                                   Deadline deadline) {
-    const bool is_manifest =
-        blob.media_type.find("manifest") != std::string::npos || blob.media_type.find("index") != std::string::npos;
-    if (is_manifest) {
-      blocks::ImageReference named = image;
-      named.digest = blob.digest.ToString();
-      ASSIGN_OR_RETURN(blocks::StoredManifest manifest, client_->GetManifest(named, deadline));
-      return std::move(manifest.bytes);
-    }
-    if (blob.size_bytes > kMaxConfigBytes) return DataLossError("the image's config is larger than 8 MiB");
-    std::string bytes;
-    RETURN_IF_ERROR(client_->ReadBlob(
-        image, blob,
-        [&](std::string_view piece) {
-          bytes += piece;
-          return Status();
-        },
-        deadline));
-    return bytes;
   }
 
   const std::unique_ptr<blocks::RegistryClient> client_;

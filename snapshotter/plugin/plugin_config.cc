@@ -22,7 +22,7 @@ ConfigSpec DescribePluginConfig(PluginConfig* config) {
       .Positive();
   AddBackingField(spec, &config->backing);
   AddFetchFields(spec, &config->fetch);
-  AddRegistryFields(spec, &config->registry);
+  AddRegistryAccess(spec, &config->registry);
   spec.Add("hotSet.window", &config->hot_set_window,
            "How long the reads of an image without a hot set are recorded, from its first container on.")
       .Positive();

@@ -18,7 +18,7 @@ struct PluginConfig {
   Duration find_limit = std::chrono::seconds(10);
   std::string backing = "auto";
   FetchConfig fetch;
-  RegistryConfig registry;
+  blocks::RegistryConfig registry;
   Duration hot_set_window = std::chrono::seconds(120);
   ByteSize hot_set_limit{uint64_t{4} << 30};
   bool shares_hot_sets = true;

@@ -177,7 +177,7 @@ class Plugin {
     engine_ = std::make_unique<blocks::ChunkEngine>(EngineOptionsOf(config_.fetch), *cache_, nullptr, clock_);
     ImageTableOptions images;
     images.manifests_folder = cache.folder + "/manifests";
-    images.registry = RegistryOptionsOf(config_.registry);
+    images.registry = blocks::RegistryOptionsOf(config_.registry);
     images.read_around_bytes = config_.read_around.bytes;
     images.open_limit = config_.fetch.open_limit;
     opened_ = std::make_unique<ImageTable>(images, *cache_, *engine_, clock_, stop_);

@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "op
 import bed  # noqa: E402
 import nodes  # noqa: E402
 from checks_foreign import ENABLED, indexed_job  # noqa: E402
-from nodes import NODES, PROGRAMS, TESTBED, NodeProcess, in_node, is_ready  # noqa: E402
+from nodes import NODES, PROGRAMS, TESTBED, NodeProcess, in_node  # noqa: E402
 
 MEGABYTES = 48
 
@@ -151,24 +151,14 @@ def nothing_is_left():
 def check(context):
     holders, agents = processes()
     try:
-        for process in holders + agents:
-            process.start()
-        for node in NODES:
-            bed.wait_for(f"the agent of {node} is ready", lambda node=node: is_ready(node))
-        context.start_hooked()
-        sums = write_through_the_agents_death(context, agents)
-        for node in NODES:
-            bed.wait_for(f"the agent of {node} is ready again", lambda node=node: is_ready(node))
-        read_it_back(context, sums)
-        read_by_annotation(context, sums)
-        nothing_is_left()
-    except bed.Failure as error:
-        raise bed.Failure(str(error) + "\n" + "\n".join(p.tail() for p in holders + agents)) from error
+        with nodes.running(context, holders, agents):
+            context.start_hooked()
+            sums = write_through_the_agents_death(context, agents)
+            nodes.await_agents(" again")
+            read_it_back(context, sums)
+            read_by_annotation(context, sums)
+            nothing_is_left()
     finally:
-        bed.kubectl("delete", "trainingjobs,jobs", "--all", "-n", context.ns, "--wait=false", ok=False)
-        bed.wait_for("the pods are gone", lambda: not bed.items("pods", context.ns), 60)
-        for process in agents + holders:
-            process.end("TERM")
         bed.run(TESTBED, "hdfs", "dfs", "-rm", "-r", "-skipTrash", f"/{context.ns}", ok=False)
 
 

@@ -326,36 +326,26 @@ def nothing_is_left():
 def check(context):
     holders, agents = processes()
     try:
-        for process in holders + agents:
-            process.start()
-        for node in NODES:
-            bed.wait_for(f"the agent of {node} is ready", lambda node=node: is_ready(node))
-        context.start_hooked("w", f"--registry-hosts-folder={hosts_folder()}")
-        installed_seconds = first_run_is_recorded(context)
-        second_run_mounts_it(context, agents, installed_seconds)
-        two_workers_make_one_snapshot(context)
-        without_the_store_the_install_runs(context)
-        what_cannot_be_cached_is_said(context)
-        an_annotated_job_mounts_it_too(context)
-        an_agent_that_dies_during_the_install_records_it_afterwards(context, agents)
-        an_agent_that_dies_while_it_records_leaves_all_or_nothing(context, agents)
-        a_command_of_the_image_runs_behind_the_wrapper(context)
-        for agent in agents:
-            agent.end("TERM")
-        agents = agents_with_a_registry(context)
-        for agent in agents:
-            agent.start()
-        for node in NODES:
-            bed.wait_for(f"the agent of {node} is ready again", lambda node=node: is_ready(node))
-        a_registry_keeps_them_as_well(context, agents)
-        nothing_is_left()
-    except bed.Failure as error:
-        raise bed.Failure(str(error) + "\n" + "\n".join(p.tail() for p in holders + agents)) from error
+        with nodes.running(context, holders, agents):
+            context.start_hooked("w", f"--registry-hosts-folder={hosts_folder()}")
+            installed_seconds = first_run_is_recorded(context)
+            second_run_mounts_it(context, agents, installed_seconds)
+            two_workers_make_one_snapshot(context)
+            without_the_store_the_install_runs(context)
+            what_cannot_be_cached_is_said(context)
+            an_annotated_job_mounts_it_too(context)
+            an_agent_that_dies_during_the_install_records_it_afterwards(context, agents)
+            an_agent_that_dies_while_it_records_leaves_all_or_nothing(context, agents)
+            a_command_of_the_image_runs_behind_the_wrapper(context)
+            for agent in agents:
+                agent.end("TERM")
+            agents[:] = agents_with_a_registry(context)
+            for agent in agents:
+                agent.start()
+            nodes.await_agents(" again")
+            a_registry_keeps_them_as_well(context, agents)
+            nothing_is_left()
     finally:
-        bed.kubectl("delete", "trainingjobs,jobs", "--all", "-n", context.ns, "--wait=false", ok=False)
-        bed.wait_for("the pods are gone", lambda: not bed.items("pods", context.ns), 60)
-        for process in agents + holders:
-            process.end("TERM")
         shutil.rmtree(WORK, ignore_errors=True)
 
 

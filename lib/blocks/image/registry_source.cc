@@ -9,6 +9,7 @@ namespace paceline::blocks {
 namespace {
 
 constexpr size_t kMaxWaitingBytes = 8U << 20;
+constexpr uint64_t kMaxDocumentBytes = 8U << 20;
 
 // Turns a download that pushes its pieces into a source that is pulled: the download runs in a thread of its own and
 // waits when the reader is behind.
@@ -46,7 +47,7 @@ class RegistrySource final : public ImageSource {
     ASSIGN_OR_RETURN(const StoredManifest root, client_->GetManifest(image_, deadline, stop_));
     return ResolveImage(root.descriptor, platform, [&](const Descriptor& blob) -> Result<std::string> {
       if (blob.digest == root.descriptor.digest) return root.bytes;
-      return ReadDocument(blob, deadline);
+      return ReadImageDocument(*client_, image_, blob, deadline, stop_);
     });
   }
 
@@ -55,31 +56,33 @@ class RegistrySource final : public ImageSource {
   }
 
  private:
-  // Manifests and configs have addresses of their own kinds.
-  Result<std::string> ReadDocument(const Descriptor& blob, Deadline deadline) {
-    if (blob.media_type.find("manifest") != std::string::npos || blob.media_type.find("index") != std::string::npos) {
-      ImageReference named = image_;
-      named.digest = blob.digest.ToString();
-      ASSIGN_OR_RETURN(StoredManifest manifest, client_->GetManifest(named, deadline, stop_));
-      return std::move(manifest.bytes);
-    }
-    std::string bytes;
-    RETURN_IF_ERROR(client_->ReadBlob(
-        image_, blob,
-        [&](std::string_view piece) {
-          bytes += piece;
-          return Status();
-        },
-        deadline, stop_));
-    return bytes;
-  }
-
   const std::shared_ptr<RegistryClient> client_;
   const ImageReference image_;
   const std::stop_token stop_;
 };
 
 }  // namespace
+
+Result<std::string> ReadImageDocument(RegistryClient& client, const ImageReference& image, const Descriptor& document,
+                                      Deadline deadline, const std::stop_token& stop) {
+  const std::string& type = document.media_type;
+  if (type.find("manifest") != std::string::npos || type.find("index") != std::string::npos) {
+    ImageReference named = image;
+    named.digest = document.digest.ToString();
+    ASSIGN_OR_RETURN(StoredManifest manifest, client.GetManifest(named, deadline, stop));
+    return std::move(manifest.bytes);
+  }
+  if (document.size_bytes > kMaxDocumentBytes) return DataLossError("the image's config is larger than 8 MiB");
+  std::string bytes;
+  RETURN_IF_ERROR(client.ReadBlob(
+      image, document,
+      [&](std::string_view piece) {
+        bytes += piece;
+        return Status();
+      },
+      deadline, stop));
+  return bytes;
+}
 
 std::unique_ptr<ImageSource> NewRegistrySource(std::shared_ptr<RegistryClient> client, ImageReference image,
                                                std::stop_token stop) {

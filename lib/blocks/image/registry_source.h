@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <stop_token>
+#include <string>
 
 #include "lib/base/result.h"
 #include "lib/blocks/image/image_source.h"
@@ -13,6 +14,11 @@
 #include "lib/blocks/registry/registry_client.h"
 
 namespace paceline::blocks {
+
+// A manifest, an index or a config of an image, whole: these have addresses of their own kinds. Checked by its digest.
+// kDataLoss for a config of over 8 MiB. Blocks.
+Result<std::string> ReadImageDocument(RegistryClient& client, const ImageReference& image, const Descriptor& document,
+                                      Deadline deadline, const std::stop_token& stop = {});
 
 // Every call, and reading of a layer, ends when `stop` is requested. A layer may be read for as long as it takes:
 // silence is bounded by the client's own limits.

@@ -1,4 +1,5 @@
 """Programs as processes on the nodes of the test bed, for checks of what only a node can show."""
+import contextlib
 import os
 import subprocess
 import tempfile
@@ -70,6 +71,29 @@ def address_of(node):
 
 def is_ready(node):
     return "ok" in in_node(node, "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", f"http://127.0.0.1:{AGENT_PORT}/readyz").replace("200", "ok")
+
+
+def await_agents(again=""):
+    for node in NODES:
+        bed.wait_for(f"the agent of {node} is ready{again}", lambda node=node: is_ready(node))
+
+
+@contextlib.contextmanager
+def running(context, holders, agents):
+    """Both lists run until the end of the block, which may put others into `agents`; then the jobs and pods of the namespace go,
+    and after them the processes. A failure quotes their logs."""
+    try:
+        for process in holders + agents:
+            process.start()
+        await_agents()
+        yield
+    except bed.Failure as error:
+        raise bed.Failure(str(error) + "\n" + "\n".join(p.tail() for p in holders + agents)) from error
+    finally:
+        bed.kubectl("delete", "trainingjobs,jobs", "--all", "-n", context.ns, "--wait=false", ok=False)
+        bed.wait_for("the pods are gone", lambda: not bed.items("pods", context.ns), 60)
+        for process in agents + holders:
+            process.end("TERM")
 
 
 def install():
