@@ -35,6 +35,7 @@ struct AgentConfig {
   Duration dependencies_mount_limit = std::chrono::seconds(30);
   int dependencies_threads = 1;
   blocks::RegistryConfig registry;
+  std::string snapshotter_socket = "/run/paceline/snapshotter/status.sock";
   std::string advertise_address;
   std::string host_root;
   std::string containerd_socket = "/run/containerd/containerd.sock";

@@ -5,6 +5,7 @@
 #include "lib/base/config.h"
 #include "lib/base/log.h"
 #include "lib/base/stop_signal.h"
+#include "lib/net/http_client.h"
 
 int main(int argc, char** argv) {
   paceline::agent::AgentConfig config;
@@ -16,7 +17,8 @@ int main(int argc, char** argv) {
   paceline::RealClock clock;
   auto log = paceline::Logger::ToStderr("paceline-agent", config.log_level, config.log_format);
   log->Info("starting", {{"config", spec.DescribeLine()}});
-  const paceline::Status status = paceline::agent::RunAgent(config, clock, *log, stop.token());
+  paceline::Status status = paceline::net::InitHttpThreads(4);
+  if (status.ok()) status = paceline::agent::RunAgent(config, clock, *log, stop.token());
   if (status.ok()) return 0;
   log->Error("agent cannot run", {{"error", status}});
   return 1;

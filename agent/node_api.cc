@@ -7,6 +7,7 @@
 
 #include "lib/base/json.h"
 #include "lib/base/mutex.h"
+#include "lib/net/metrics_page.h"
 
 namespace paceline::agent {
 namespace {
@@ -81,6 +82,18 @@ Json RenderMounts(const std::vector<MountReport>& mounts) {
   return out;
 }
 
+Json RenderDependencies(const api::PodDependencies& dependencies) {
+  Json out = {{"key", dependencies.key},
+              {"state", api::DependencyStateText(dependencies.state)},
+              {"cause", dependencies.cause ? api::InstallCauseText(*dependencies.cause) : ""},
+              {"reason", dependencies.reason},
+              {"notRecorded", dependencies.not_recorded},
+              {"digest", dependencies.digest}};
+  if (dependencies.at) out["at"] = FormatRfc3339Micro(*dependencies.at);
+  if (dependencies.seconds) out["seconds"] = *dependencies.seconds;
+  return out;
+}
+
 Json RenderPods(const std::vector<PodReport>& reports) {
   Json out = Json::array();
   for (const PodReport& report : reports) {
@@ -91,6 +104,7 @@ Json RenderPods(const std::vector<PodReport>& reports) {
     Json pod = {{"uid", report.pod.uid},       {"namespace", report.pod.ns},
                 {"name", report.pod.name},     {"volumePublishedAt", FormatRfc3339Micro(report.volume_published_at)},
                 {"stages", std::move(stages)}, {"mounts", RenderMounts(report.mounts)}};
+    if (report.dependencies) pod["dependencies"] = RenderDependencies(*report.dependencies);
     if (report.ended_at) pod["endedAt"] = FormatRfc3339Micro(*report.ended_at);
     out.push_back(std::move(pod));
   }
@@ -163,11 +177,8 @@ Json RenderNode(const NodeView& view) {
 std::map<std::string, net::Handler> NodeRoutes(MetricsRegistry& metrics, std::function<NodeView()> view,
                                                Readiness readiness) {
   std::map<std::string, net::Handler> routes;
-  routes["/metrics"] = [&metrics](const net::ServerRequest&, Deadline) {
-    net::ServerResponse response;
-    response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-    response.body = metrics.Render();
-    return response;
+  routes["/metrics"] = [&metrics](const net::ServerRequest& request, Deadline) {
+    return net::MetricsPage(request, metrics.Render());
   };
   routes["/healthz"] = [](const net::ServerRequest&, Deadline) {
     net::ServerResponse response;

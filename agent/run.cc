@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "agent/facts/node_facts.h"
+#include "agent/images/image_watch.h"
 #include "agent/mount_metrics.h"
 #include "agent/node_api.h"
 #include "agent/plan/plan_reconciler.h"
@@ -94,6 +95,7 @@ class Agent {
       AddMountMetrics(*metrics_, [this] { return volumes_->Pods(); });
     }
     MakeCollector();
+    MakeImageWatch();
     RETURN_IF_ERROR(StartHttp());
     port_.store(http_->port());
     log_.Info("agent started", {{"node", config_.node_name}, {"port", http_->port()}});
@@ -150,6 +152,14 @@ class Agent {
     collector_ = std::make_unique<Collector>(std::move(options), files_, clock_, *metrics_);
   }
 
+  void MakeImageWatch() {
+    if (config_.snapshotter_socket.empty()) return;
+    ImageWatchOptions options;
+    options.ask = AskSnapshotter(config_.snapshotter_socket, clock_);
+    options.on_news = [this] { Poke(); };
+    images_ = std::make_unique<ImageWatch>(std::move(options), clock_, log_);
+  }
+
   Status StartHttp() {
     net::ServerOptions options;
     options.address = config_.metrics_address;
@@ -167,6 +177,10 @@ class Agent {
     std::stop_callback stop_facts(stop, [&facts] { facts.request_stop(); });
     std::jthread traces([this](std::stop_token end) { collector_->Run(std::move(end)); });
     std::stop_callback stop_traces(stop, [&traces] { traces.request_stop(); });
+    std::jthread images([this](std::stop_token end) {
+      if (images_ != nullptr) images_->Run(std::move(end));
+    });
+    std::stop_callback stop_images(stop, [&images] { images.request_stop(); });
     // Waits for the API server as long as it takes; volumes are served meanwhile.
     if (cluster_.cache != nullptr && !cluster_.cache->WaitForSync(Deadline::Infinite(), stop).ok()) return;
     Poke();
@@ -184,6 +198,7 @@ class Agent {
       state.pods = volumes_->Pods();
       state.driver = volumes_->driver();
     }
+    if (images_ != nullptr) state.images = images_->Reports();
     state.traces = collector_->States();
     state.traced_stages = collector_->Stages();
     if (const uint16_t port = port_.load(); port != 0 && !config_.advertise_address.empty()) {
@@ -226,6 +241,7 @@ class Agent {
   std::unique_ptr<kube::Controller> controller_;
   std::unique_ptr<VolumeService> volumes_;
   std::unique_ptr<Collector> collector_;
+  std::unique_ptr<ImageWatch> images_;  // null: there is nobody to ask
   std::unique_ptr<net::HttpServer> http_;
   std::atomic<uint16_t> port_{0};  // told to the operator
 };

@@ -54,11 +54,13 @@ DepsVolumeOptions DepsOptionsOf(const AgentConfig& config, const FileSystem& fil
 
 class VolumeServiceImpl final : public VolumeService {
  public:
-  VolumeServiceImpl(const AgentConfig& config, std::function<void()> on_news, const Clock& clock, Logger& log)
+  VolumeServiceImpl(const AgentConfig& config, std::function<void()> on_news, const Clock& clock, Logger& log,
+                    MetricsRegistry& metrics)
       : config_(config),
         on_news_(std::move(on_news)),
         clock_(clock),
         log_(log),
+        dependency_metrics_(metrics),
         host_(NewLinuxVolumeHost({config.kubelet_dir, config.state_dir})),
         pods_(*host_, clock,
               {.max_pods = api::kMaxPodReports, .max_stages = api::kMaxPodStages, .max_mounts = api::kMaxPodMounts}),
@@ -116,16 +118,21 @@ class VolumeServiceImpl final : public VolumeService {
         NewHdfsVolume({.rules = {.memory_limit = config_.hdfs_memory_limit, .file_root = config_.hdfs_file_root},
                        .mount_limit = config_.hdfs_mount_limit},
                       NewHolderClient(config_.holder_socket, clock_), *host_, clock_, log_));
-    std::unique_ptr<DepsVolume> dependencies =
-        DepsVolume::New(DepsOptionsOf(config_, files_, clock_), NewHolderClient(config_.holder_socket, clock_), *host_,
-                        files_, clock_, log_);
+    DepsVolumeOptions options = DepsOptionsOf(config_, files_, clock_);
+    options.metrics = &dependency_metrics_;
+    options.on_end = [this](const PodIdentity& pod, const api::PodDependencies& end) {
+      pods_.SeeDependencies(pod, end);
+      on_news_();
+    };
+    std::unique_ptr<DepsVolume> dependencies = DepsVolume::New(
+        std::move(options), NewHolderClient(config_.holder_socket, clock_), *host_, files_, clock_, log_);
     dependencies_ = dependencies.get();
     types.push_back(std::move(dependencies));
     return types;
   }
 
   void LookLast(const VolumeRecord& record) {
-    pods_.LookLast({record, publisher_.FiguresOf(record, Deadline::After(clock_, kLastLookLimit))});
+    pods_.LookLast(publisher_.LookAt(record, Deadline::After(clock_, kLastLookLimit)));
   }
 
   void LookAfter(std::stop_token stop) {
@@ -156,6 +163,7 @@ class VolumeServiceImpl final : public VolumeService {
   const Clock& clock_;
   Logger& log_;
   const RealFileSystem files_;
+  DepsMetrics dependency_metrics_;
   const std::unique_ptr<VolumeHost> host_;
   PodReports pods_;
   DepsVolume* dependencies_ = nullptr;  // the publisher's
@@ -168,7 +176,7 @@ class VolumeServiceImpl final : public VolumeService {
 
 Result<std::unique_ptr<VolumeService>> VolumeService::Start(const AgentConfig& config, std::function<void()> on_news,
                                                             const Clock& clock, Logger& log, MetricsRegistry& metrics) {
-  auto service = std::make_unique<VolumeServiceImpl>(config, std::move(on_news), clock, log);
+  auto service = std::make_unique<VolumeServiceImpl>(config, std::move(on_news), clock, log, metrics);
   RETURN_IF_ERROR(service->Start(metrics));
   return std::unique_ptr<VolumeService>(std::move(service));
 }

@@ -11,6 +11,7 @@
 #include "cli/deps_request.h"
 #include "cli/deps_restore.h"
 #include "cli/deps_tables.h"
+#include "cli/error_advice.h"
 #include "cli/fs_tables.h"
 #include "cli/progress_line.h"
 #include "lib/base/units.h"
@@ -106,7 +107,7 @@ Result<deps::RecordRequest> DepsRunner::RequestToRecord() const {
 
 // The user's program comes first: what keeps a recording from working does not keep the install from being run.
 int DepsRunner::RecordPrivately(const deps::RecordRequest& request, const deps::RecordOutcome& outcome) const {
-  fmt::print(stderr, "pacectl: not recorded: {}\n", outcome.status.message());
+  fmt::print(stderr, "{}", RenderNotice(kNotRecordedAdvice, "pacectl: not recorded: " + outcome.status.message()));
   if (outcome.ran_install) return outcome.report.install.code;
   const Result<deps::CommandEnd> end =
       deps::RunInstall(request.key.command, request.environment, request.output, clock_);
@@ -177,7 +178,8 @@ int DepsRunner::Unmount() {
 
 Result<std::vector<deps::FoundSnapshot>> DepsRunner::Snapshots(blocks::BlobStore& store) const {
   ASSIGN_OR_RETURN(deps::SnapshotList list, deps::ListSnapshots(store, options_.shows_all ? "" : ns_, Soon()));
-  for (const std::string& broken : list.broken) fmt::print(stderr, "pacectl: {}\n", broken);
+  for (const std::string& broken : list.broken)
+    fmt::print(stderr, "{}", RenderNotice(kBrokenSnapshotAdvice, "pacectl: " + broken));
   return std::move(list.snapshots);
 }
 
@@ -434,6 +436,8 @@ class DepsGroup final : public DepsCommands {
     restore->add_option("--cache-quota", options_.restore.cache_quota, "most that it may take (20GiB unless given)");
     restore->add_option("--log-file", options_.restore.log_file, "log of the process that serves the mount");
     restore->add_option("--backing", options_.restore.backing, "auto, file or loop: how EROFS gets at its layer");
+    restore->add_flag("--no-hot-set", options_.restore.leaves_hot_set_out,
+                      "fetch nothing ahead of what is read, and do not record what is read first");
     CLI::App* unmount =
         Add("unmount", "take a mounted snapshot down; what was written over it is dropped", &DepsRunner::Unmount);
     unmount->add_option("directory", options_.directories, "the directories it was restored to")->required();

@@ -117,6 +117,7 @@ class Restore {
     std::vector<std::string> words = {SnapshotterPath(), "serve",          "--daemon",   "--store",
                                       arguments_.store,  "--image",        digest,       "--directory",
                                       place.top(),       "--state-folder", place.state()};
+    words.insert(words.end(), {"--hot-set-use", options_.leaves_hot_set_out ? "none" : "record"});
     const std::pair<const char*, const std::string*> settings[] = {{"--cache-folder", &options_.cache_folder},
                                                                    {"--cache-quota", &options_.cache_quota},
                                                                    {"--log-file", &options_.log_file},

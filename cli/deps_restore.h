@@ -20,6 +20,7 @@ struct RestoreOptions {
   int threads = 0;  // of a copy; 0: one for each processor
   std::string run_folder = "/run/paceline/deps", upper_folder = "/var/lib/paceline/deps";
   std::string cache_folder, cache_quota, log_file, backing;
+  bool leaves_hot_set_out = false;  // nothing is fetched ahead and nothing recorded
 };
 
 enum class RestoredBy { kNothing, kMount, kCopy };  // kNothing: it was in place

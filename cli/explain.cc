@@ -1,8 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
+#include "cli/fs_tables.h"
 #include "cli/runs.h"
 #include "lib/api/codec.h"
 #include "lib/api/stage_advice.h"
@@ -78,6 +82,29 @@ std::string StageTable(const TrainingRun& run) {
   return RenderTable(table);
 }
 
+// How the images came to the nodes; those that were pulled stand first.
+std::string RunImageTable(const TrainingRun& run) {
+  constexpr size_t kMaxRows = 16;
+  Table table{{"NODE", "IMAGE", "CAME", "READY", "STORE", "PEERS", "NODE'S OWN", "HITS", "HOT SET"}, {}};
+  for (const api::RunImage& image : run.status.images) {
+    if (table.rows.size() == kMaxRows) break;
+    std::string came = image.mode == api::ImageMode::kLazy ? "lazily" : "pulled: " + image.reason;
+    if (image.was_there) came = "was there";
+    std::vector<std::string> row = {image.node, image.image, came,
+                                    image.ready_seconds && !image.was_there ? FormatSeconds(*image.ready_seconds) : ""};
+    const api::ImageFigures figures = image.figures.value_or(api::ImageFigures{});
+    const auto size = [&](int64_t bytes) { return image.figures ? SizeText(static_cast<uint64_t>(bytes)) : ""; };
+    const std::optional<double> ratio = api::HitRatio(figures);
+    row.insert(row.end(), {size(figures.registry_bytes), size(figures.peer_bytes), size(figures.cache_bytes),
+                           ratio ? fmt::format("{:.0f} %", *ratio * 100) : "",
+                           image.hot_set ? std::string(api::HotSetStateText(*image.hot_set)) : ""});
+    table.rows.push_back(std::move(row));
+  }
+  if (table.rows.empty()) return "";
+  const size_t left = run.status.images.size() - table.rows.size();
+  return "\n" + RenderTable(table) + (left > 0 ? fmt::format("and {} more (-o json shows all)\n", left) : "");
+}
+
 std::string Headline(const TrainingRun& run, WallTime now) {
   const api::TrainingRunStatus& status = run.status;
   if (!status.queued_at) return "nothing of this start has been seen yet";
@@ -105,13 +132,52 @@ std::string Header(const TrainingRun& run, WallTime now) {
   const std::string phase = run.status.phase ? std::string(api::RunPhaseText(*run.status.phase)) : "Pending";
   std::string workers = run.spec.workers ? fmt::format("{}", *run.spec.workers) : "not known";
   if (run.status.workers_omitted > 0) {
-    workers += fmt::format(" (times of {} below; the table covers all)", run.status.workers.size());
+    workers += fmt::format(
+        " ({} are drawn: the first ones and the slowest of each stage; the numbers of the stages, the cost and the "
+        "advice cover all)",
+        run.status.workers.size());
   }
   return fmt::format(
       "TrainingRun {}/{}: {}\njob       {} {}, start {}\nworkers   {}\nnodes     {}\nstartup   {}\n{}", run.metadata.ns,
       run.metadata.name, phase, run.spec.job.kind, run.spec.job.name, run.spec.generation, workers,
       run.status.nodes.empty() ? "none yet" : fmt::format("{}", fmt::join(run.status.nodes, ", ")), Headline(run, now),
       run.status.startup ? fmt::format("cost      {}\n", CostText(*run.status.startup)) : "");
+}
+
+// How the workers came to their dependencies, alike ones together; empty for a run without.
+std::string DependencyTable(const TrainingRun& run) {
+  struct Group {
+    int64_t workers = 0;
+    std::optional<double> slowest;
+    std::set<std::string> nodes;
+  };
+  constexpr size_t kMostNodes = 4;
+  std::map<std::pair<api::SnapshotOutcome, std::string>, Group> groups;
+  for (const WorkerTimes& worker : run.status.workers) {
+    if (!worker.dependencies) continue;
+    Group& group = groups[{worker.dependencies->outcome, worker.dependencies->reason}];
+    ++group.workers;
+    group.slowest = std::max(group.slowest, worker.dependencies->seconds);
+    if (!worker.node.empty()) group.nodes.insert(worker.node);
+  }
+  if (groups.empty()) return "";
+  Table table{{"DEPENDENCIES", "WORKERS", "MAX", "NODES", "REASON"}, {}};
+  for (const auto& [kind, group] : groups) {
+    std::vector<std::string> nodes(group.nodes.begin(), group.nodes.end());
+    const size_t more = nodes.size() > kMostNodes ? nodes.size() - kMostNodes : 0;
+    nodes.resize(nodes.size() - more);
+    std::string names = fmt::format("{}", fmt::join(nodes, ", "));
+    if (more > 0) names += fmt::format(" and {} more", more);
+    table.rows.push_back({std::string(api::SnapshotOutcomeText(kind.first)), std::to_string(group.workers),
+                          group.slowest ? FormatSeconds(*group.slowest) : "", names, kind.second});
+  }
+  std::string notes;
+  if (run.status.workers_omitted > 0) {
+    notes = fmt::format("counted over the {} workers above; of {} more it is not kept\n", run.status.workers.size(),
+                        run.status.workers_omitted);
+  }
+  const std::string& name = run.status.snapshot ? run.status.snapshot->name : "";
+  return RenderTable(table) + notes + (name.empty() ? "" : fmt::format("snapshot: {}\n", name));
 }
 
 std::string ConditionLines(const TrainingRun& run) {
@@ -149,10 +215,23 @@ std::vector<std::string> Advise(const TrainingRun& run) {
                                                 stage.slowest_node.empty() ? stage.slowest_pod : stage.slowest_node,
                                                 FormatSeconds(*stage.p50_seconds))));
   }
+  // One sentence for each cause, however many nodes.
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> fallbacks;
   for (const api::Fallback& fallback : run.status.fallbacks) {
+    std::vector<std::string>& nodes = fallbacks[{fallback.feature, fallback.reason}];
+    if (!fallback.node.empty()) nodes.push_back(fallback.node);
+  }
+  for (const auto& [what, nodes] : fallbacks) {
+    std::string where = nodes.empty() ? "" : " on " + nodes.front();
+    if (nodes.size() > 1) where += fmt::format(" and {} more nodes", nodes.size() - 1);
     advice.push_back(api::Say(api::kFallbackAdvice,
-                              fmt::format("{} fell back to the ordinary path{}: {}", fallback.feature,
-                                          fallback.node.empty() ? "" : " on " + fallback.node, fallback.reason)));
+                              fmt::format("{} fell back to the ordinary path{}: {}", what.first, where, what.second)));
+  }
+  for (const WorkerTimes& worker : run.status.workers) {
+    if (!worker.dependencies || worker.dependencies->outcome != api::SnapshotOutcome::kFellBack) continue;
+    advice.push_back(api::Say(api::kFallbackAdvice, fmt::format("dependencies fell back to the install on {}: {}",
+                                                                worker.node, worker.dependencies->reason)));
+    break;  // the table has the others
   }
   if (run.status.startup && run.status.startup->gpu_seconds.value_or(0) >= kSecondsPerHour) {
     advice.push_back(
@@ -170,6 +249,7 @@ std::string ShowRun(const TrainingRun& run, WallTime now) {
   if (run.status.slowdown) out += fmt::format("slowdown  {:.3f}\n", *run.status.slowdown);
   for (const std::string& incident : run.status.incidents) out += fmt::format("incident  {}\n", incident);
   if (!run.status.stages.empty()) out += "\n" + StageTable(run);
+  out += RunImageTable(run);
   const std::string conditions = ConditionLines(run);
   if (!conditions.empty()) out += "\n" + conditions;
   return out;
@@ -180,6 +260,9 @@ std::string ExplainRun(const TrainingRun& run, const WaterfallStyle& style, Wall
   const std::string chart = RenderWaterfall(WaterfallRows(run, now), style);
   if (!chart.empty()) out += "\n" + chart;
   if (!run.status.stages.empty()) out += "\n" + StageTable(run);
+  out += RunImageTable(run);
+  const std::string dependencies = DependencyTable(run);
+  if (!dependencies.empty()) out += "\n" + dependencies;
   const std::string conditions = ConditionLines(run);
   if (!conditions.empty()) out += "\n" + conditions;
   const std::vector<std::string> advice = Advise(run);
@@ -203,13 +286,26 @@ Json ExplainRunValue(const TrainingRun& run, WallTime now) {
                         {"seconds", segment.end_seconds - segment.start_seconds}});
     }
     const WorkerTimes& worker = run.status.workers[i];
-    workers.push_back({{"rank", worker.rank},
-                       {"pod", worker.pod},
-                       {"node", worker.node},
-                       {"complete", rows[i].has_finished},
-                       {"stages", std::move(stages)}});
+    Json entry = {{"rank", worker.rank},
+                  {"pod", worker.pod},
+                  {"node", worker.node},
+                  {"complete", rows[i].has_finished},
+                  {"stages", std::move(stages)}};
+    if (worker.dependencies) {
+      Json& dependencies = entry["dependencies"];
+      dependencies = {{"outcome", api::SnapshotOutcomeText(worker.dependencies->outcome)},
+                      {"reason", worker.dependencies->reason}};
+      if (worker.dependencies->seconds) dependencies["seconds"] = *worker.dependencies->seconds;
+    }
+    workers.push_back(std::move(entry));
   }
   value["workers"] = std::move(workers);
+  value["workersOmitted"] = run.status.workers_omitted;
+  const Json all = api::ToJson(run);
+  for (const char* part : {"images", "bytes", "hotSet"}) {
+    const Json::json_pointer where(std::string("/status/") + part);
+    if (all.contains(where)) value[part] = all[where];
+  }
   return value;
 }
 

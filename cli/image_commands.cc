@@ -9,6 +9,7 @@
 
 #include "cli/fs_tables.h"
 #include "cli/image_places.h"
+#include "cli/image_report.h"
 #include "cli/image_tables.h"
 #include "cli/progress_line.h"
 #include "lib/base/units.h"
@@ -22,6 +23,7 @@ struct ImageOptions {
   std::string source, image;
   std::string store;
   std::string platform;
+  std::string report;  // file
   std::string chunk_size = "64KiB";
   int threads = 0;
   RegistryAccess registry;
@@ -90,8 +92,14 @@ Result<blocks::ImageReport> ImageRunner::RunConversion() {
 int ImageRunner::Convert() {
   const TimePoint start = clock_.Now();
   const Result<blocks::ImageReport> report = RunConversion();
-  if (!report.ok()) return Fail(report.status().Annotate("convert " + options_.source));
   const double seconds = ToSeconds(clock_.Now() - start);
+  if (!options_.report.empty()) {
+    const Status written =
+        WriteReport(options_.report, report.ok() ? ConversionReport(*report, seconds) : FailureReport(report.status()));
+    // Who waits for it must not take the conversion for done.
+    if (!written.ok()) return Fail(written.Annotate("--report"));
+  }
+  if (!report.ok()) return Fail(report.status().Annotate("convert " + options_.source));
   if (format_ != OutputFormat::kTable) {
     fmt::print("{}", RenderValue(ConvertValue(*report, options_.store, seconds), format_));
     return 0;
@@ -171,6 +179,8 @@ class ImageGroup final : public ImageCommands {
         ->capture_default_str();
     convert->add_option("--threads", options_.threads, "threads that compress (one for each processor unless given)")
         ->check(CLI::Range(1, 1024));
+    convert->add_option("--report", options_.report,
+                        "file for what came of it, as JSON: digests and sizes, or the error");
     AddStore(*convert);
     AddReader("inspect", "what a converted image consists of", &ImageRunner::Inspect);
     AddReader("verify", "read a converted image whole and check every digest; exit code 3 when something is wrong",

@@ -130,4 +130,39 @@ nlohmann::json ImageValue(const ShownImage& image, LayerStatusColumn column) {
   return value;
 }
 
+Table MountTable(const nlohmann::json& stats) {
+  struct Row {
+    const char* pointer;
+    const char* name;
+    enum { kCount, kBytes } kind;
+  };
+  constexpr Row kRows[] = {
+      {"/reads", "reads", Row::kCount},
+      {"/readBytes", "bytes read", Row::kBytes},
+      {"/failedReads", "failed reads", Row::kCount},
+      {"/chunkHits", "chunks that were here", Row::kCount},
+      {"/chunkMisses", "chunks that were not", Row::kCount},
+      {"/memoryBytes", "from memory", Row::kBytes},
+      {"/diskBytes", "from the cache on disk", Row::kBytes},
+      {"/peerBytes", "from peers", Row::kBytes},
+      {"/originBytes", "from the store", Row::kBytes},
+      {"/originRequests", "requests to the store", Row::kCount},
+      {"/prefetchedBytes", "of these fetched ahead", Row::kBytes},
+      {"/hotSet/chunks", "hot set, chunks", Row::kCount},
+      {"/hotSet/bytes", "hot set, in the store", Row::kBytes},
+      {"/damagedChunks", "damaged chunks that came", Row::kCount},
+      {"/cache/usedBytes", "cache, used", Row::kBytes},
+      {"/cache/evictedChunks", "cache, chunks evicted", Row::kCount},
+      {"/cache/damagedChunks", "cache, damaged chunks", Row::kCount},
+  };
+  Table table{{"WHAT", "VALUE"}, {}};
+  for (const Row& row : kRows) {
+    const nlohmann::json::json_pointer pointer(row.pointer);
+    if (!stats.contains(pointer) || !stats.at(pointer).is_number_integer()) continue;
+    const uint64_t value = stats.at(pointer).get<uint64_t>();
+    table.rows.push_back({row.name, row.kind == Row::kBytes ? SizeText(value) : std::to_string(value)});
+  }
+  return table;
+}
+
 }  // namespace paceline::cli

@@ -33,4 +33,7 @@ enum class LayerStatusColumn { kShow, kHide };
 Table ImageTable(const ShownImage& image, LayerStatusColumn column);
 nlohmann::json ImageValue(const ShownImage& image, LayerStatusColumn column);
 
+// What the process behind a mounted image has told of itself, a row for each figure; what it does not tell is left out.
+Table MountTable(const nlohmann::json& stats);
+
 }  // namespace paceline::cli

@@ -12,8 +12,10 @@
 #include "cli/compare.h"
 #include "cli/deps_commands.h"
 #include "cli/doctor.h"
+#include "cli/error_advice.h"
 #include "cli/fs_commands.h"
 #include "cli/image_commands.h"
+#include "cli/job_restart.h"
 #include "cli/mount_commands.h"
 #include "cli/output.h"
 #include "cli/run_perfetto.h"
@@ -33,6 +35,7 @@ struct Options {
   SessionOptions session;
   bool all_namespaces = false;
   std::string output = "table";
+  std::string job_name, reason;  // to restart
   std::string run_name;
   std::vector<std::string> run_names;  // to compare
   std::string perfetto_file;
@@ -75,6 +78,18 @@ int DoJobList(const Options& options, OutputFormat format, Session& session, Wal
     return 0;
   }
   fmt::print("{}", RenderTable(table));
+  return 0;
+}
+
+int DoJobRestart(const Options& options, OutputFormat format, Session& session, WallTime) {
+  const Result<api::TrainingJob> job = AskForRestart(session, options.job_name, options.reason);
+  if (!job.ok()) return Fail(job.status());
+  if (format != OutputFormat::kTable) {
+    fmt::print("{}", RenderValue(RestartValue(*job), format));
+    return 0;
+  }
+  fmt::print("TrainingJob {}/{} was asked to end start {} and to begin the next; see: pacectl run ls -n {}\n",
+             job->metadata.ns, job->metadata.name, job->status.run_generation, job->metadata.ns);
   return 0;
 }
 
@@ -159,7 +174,9 @@ int PrintVersion(const Options& options, OutputFormat format, const Clock& clock
   return 0;
 }
 
+// A command that prints something; the flags of the connection may come after it as well.
 void AddOutput(CLI::App& command, Options& options) {
+  command.fallthrough();
   command.add_option("-o,--output", options.output, "table, json or yaml")->capture_default_str();
 }
 
@@ -193,10 +210,45 @@ void AddConnection(CLI::App& app, SessionOptions& session, double& timeout_secon
       ->check(CLI::PositiveNumber);
 }
 
+constexpr char kAbout[] =
+    "Training jobs on Kubernetes that start fast and stay in step: shows where a start took its time, what a run waits "
+    "for and what stragglers cost; converts and mounts images, records and restores what installs leave, copies files "
+    "from and to HDFS, and checks the installation.";
+
+CLI::App* AddRestartCommand(CLI::App& job, Options& options) {
+  CLI::App* restart = job.add_subcommand(
+      "restart", "end the current start of a TrainingJob and begin the next: all its workers start again");
+  restart->add_option("name", options.job_name, "the TrainingJob")->required();
+  restart->add_option("--reason", options.reason, "why, for whoever reads the job's events");
+  return restart;
+}
+
+// Prints why a command line cannot be parsed, or the help that it asks for, and returns the exit code.
+int ExplainParseError(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return app.exit(error);
+  const CLI::App* command = &app;
+  std::string path = "pacectl";
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    path += " " + command->get_name();
+  }
+  std::string message = fmt::format("{}: {}", path, error.what());
+  // CLI11 says that a command is required, and leaves out which word it has not understood as one.
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError) && !unknown.empty()) {
+    std::vector<std::string> known;
+    for (const CLI::App* subcommand : command->get_subcommands({})) known.push_back(subcommand->get_name());
+    const std::string choice = known.empty() ? "" : fmt::format(" (commands: {})", fmt::join(known, ", "));
+    message = fmt::format("{} does not know \"{}\"{}", path, unknown.front(), choice);
+  }
+  fmt::print(stderr, "{}", RenderNotice(kUsageAdvice, message));
+  return kUsageError;
+}
+
 int Main(int argc, char** argv) {
   Options options;
-  CLI::App app("Looks at training jobs on Kubernetes: where a start took its time, and whether Paceline is well.",
-               "pacectl");
+  CLI::App app(kAbout, "pacectl");
+  app.set_version_flag("--version", VersionLine("pacectl"), "print the version and exit");
   app.require_subcommand(1);
   app.fallthrough();
   double timeout_seconds = 30;
@@ -204,6 +256,7 @@ int Main(int argc, char** argv) {
 
   CLI::App* job = app.add_subcommand("job", "training jobs of every kind")->require_subcommand(1)->fallthrough();
   CLI::App* job_ls = job->add_subcommand("ls", "list jobs with their newest run");
+  CLI::App* job_restart = AddRestartCommand(*job, options);
   CLI::App* run = app.add_subcommand("run", "starts of jobs (TrainingRun)")->require_subcommand(1)->fallthrough();
   CLI::App* run_ls = run->add_subcommand("ls", "list runs, newest first");
   CLI::App* run_show = AddRunCommand(*run, "show", "all that is known of a run", options);
@@ -212,13 +265,11 @@ int Main(int argc, char** argv) {
   run_compare->add_option("name", options.run_names, "a job (its starts), or two and more runs or jobs")->required();
   CLI::App* doctor = app.add_subcommand("doctor", "check the installation and every node, and say what to do");
   CLI::App* version = app.add_subcommand("version", "version of pacectl and of the server");
-  for (CLI::App* command : {job_ls, run_ls, run_compare, doctor, version}) AddOutput(*command, options);
+  for (CLI::App* command : {job_ls, job_restart, run_ls, run_compare, doctor, version}) AddOutput(*command, options);
   for (CLI::App* command : {job_ls, run_ls}) AddAllNamespaces(*command, options);
-  for (CLI::App* command : {job_ls, run_ls, run_show, run_explain, run_compare, doctor, version})
-    command->fallthrough();
   const std::unique_ptr<FsCommands> fs = FsCommands::AddTo(app, &options.output);
   const std::unique_ptr<ImageCommands> image = ImageCommands::AddTo(app, &options.output);
-  const std::unique_ptr<MountCommands> mount = MountCommands::AddTo(app);
+  const std::unique_ptr<MountCommands> mount = MountCommands::AddTo(app, &options.output);
   const std::unique_ptr<DepsCommands> deps = DepsCommands::AddTo(app, &options.output, &options.session.ns);
   const std::unique_ptr<WhatIfCommand> what_if = WhatIfCommand::AddTo(app, &options.output);
   const std::unique_ptr<TraceCommands> trace = TraceCommands::AddTo(app, &options.output, &options.session);
@@ -226,7 +277,7 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
+    return ExplainParseError(app, error);
   }
   options.session.timeout = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(timeout_seconds));
   Result<OutputFormat> format = ParseOutputFormat(options.output);
@@ -237,15 +288,15 @@ int Main(int argc, char** argv) {
   if (trace->is_given()) return trace->Run(*format, RealClock());
   if (what_if->is_given()) return what_if->Run(*format);
   if (deps->is_given()) return deps->Run(*format, RealClock());
-  if (mount->is_given()) return mount->Run(RealClock());
+  if (mount->is_given()) return mount->Run(*format, RealClock());
   if (image->is_given()) return image->Run(*format, RealClock());
   if (fs->is_given()) return fs->Run(*format, options.session.timeout, RealClock());
   if (const Status threads = net::InitHttpThreads(2); !threads.ok()) return Fail(threads);
   const RealClock clock;
   if (version->parsed()) return PrintVersion(options, *format, clock);
-  const std::pair<CLI::App*, Command> commands[] = {{job_ls, &DoJobList},         {run_ls, &DoRunList},
-                                                    {run_show, &DoRunShow},       {run_explain, &DoRunExplain},
-                                                    {run_compare, &DoRunCompare}, {doctor, &DoDoctor}};
+  const std::pair<CLI::App*, Command> commands[] = {
+      {job_ls, &DoJobList},         {job_restart, &DoJobRestart}, {run_ls, &DoRunList}, {run_show, &DoRunShow},
+      {run_explain, &DoRunExplain}, {run_compare, &DoRunCompare}, {doctor, &DoDoctor}};
   Result<std::unique_ptr<Session>> session = Session::Connect(options.session, clock);
   if (!session.ok()) return Fail(session.status());
   for (const auto& [command, body] : commands) {

@@ -6,19 +6,29 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "cli/image_places.h"
-#include "cli/output.h"
+#include "cli/image_status.h"
+#include "cli/image_tables.h"
 #include "lib/base/filesystem.h"
+#include "lib/base/json.h"
+#include "lib/base/local_socket.h"
+#include "lib/deps/command.h"
+#include "lib/kube/config_exec.h"
 
 namespace paceline::cli {
 namespace {
 
 constexpr char kProgram[] = "paceline-snapshotter";
 constexpr std::chrono::minutes kFindLimit{2};
+constexpr std::chrono::minutes kAskLimit{3};
+constexpr std::chrono::seconds kStatusLimit{10};
+constexpr size_t kMaxStatusBytes = 4 << 20;
 
 struct MountOptions {
+  std::string socket = kSnapshotterSocket;
   std::string image, directory, store, platform, cache_folder, cache_quota, hot_set, log_file, backing;
   bool is_writable = false;
   bool is_forced = false;
@@ -37,9 +47,28 @@ int Become(std::vector<std::string> arguments) {
   return Fail(UnavailableError(fmt::format("cannot run {}: {}", path, strerror(errno))));
 }
 
+// Runs it beside us, with what it prints on standard error, and tells `done` when it has worked.
+int RunAndTell(std::vector<std::string> arguments, const Json& done, OutputFormat format, const Clock& clock) {
+  arguments.insert(arguments.begin(), SnapshotterPath());
+  const Result<deps::CommandEnd> end = deps::RunProgram(arguments, deps::CommandOutput::kToStderr, clock);
+  if (!end.ok()) return Fail(end.status());
+  if (end->code != 0) {
+    return Fail(UnavailableError(fmt::format("{} ended with {} (its reason is above)", arguments[0], end->code)));
+  }
+  fmt::print("{}", RenderValue(done, format));
+  return 0;
+}
+
+// What the process behind a mount answers.
+Result<Json> AskServer(const std::string& directory, const std::string& question, const Clock& clock) {
+  ASSIGN_OR_RETURN(const std::string answer, kube::RunProgram(SnapshotterPath(), {"ask", directory, question}, {},
+                                                              Deadline::After(clock, kAskLimit), clock));
+  return ParseJson(answer);
+}
+
 class MountGroup final : public MountCommands {
  public:
-  explicit MountGroup(CLI::App& app) {
+  MountGroup(CLI::App& app, std::string* output) {
     CLI::App* group = app.get_subcommand("image");
     mount_ = group->add_subcommand("mount", "mount a converted image lazily: files are fetched as they are read");
     mount_->add_option("image", options_.image, "the original, its digest, or the converted image's digest or tag")
@@ -60,27 +89,52 @@ class MountGroup final : public MountCommands {
     hotset_ = group->add_subcommand("hotset", "what a mounted image has read so far");
     hotset_->require_subcommand(1);
     CLI::App* record = hotset_->add_subcommand(
-        "record", "print the chunks in the order of their first use, for --hot-set of a later mount");
+        "record", "print the chunks in the order of their first use, for --hot-set of a later mount (as JSON)");
     record->add_option("directory", options_.directory, "where it is mounted")->required();
-    status_ = group->add_subcommand("status", "what a mounted image has read, and where the bytes came from, as JSON");
-    status_->add_option("directory", options_.directory, "where it is mounted")->required();
-    for (CLI::App* command : {mount_, unmount_, hotset_, status_}) command->fallthrough();
+    status_ = group->add_subcommand("status",
+                                    "how the images of this node came here, and where their bytes came from; or what "
+                                    "one mounted image has read");
+    status_->add_option("directory", options_.directory,
+                        "where an image is mounted; without it those of the node's snapshotter are shown");
+    status_->add_option("--socket", options_.socket, "status socket of the node's snapshotter")->capture_default_str();
+    for (CLI::App* command : {mount_, unmount_, record, status_}) {
+      command->add_option("-o,--output", *output, "table, json or yaml")->capture_default_str();
+    }
+    for (CLI::App* command : {mount_, unmount_, hotset_, record, status_}) command->fallthrough();
   }
 
   bool is_given() const override {
     return mount_->parsed() || unmount_->parsed() || hotset_->parsed() || status_->parsed();
   }
 
-  int Run(const Clock& clock) override {
-    if (mount_->parsed()) return Mount(clock);
-    if (hotset_->parsed()) return Become({"ask", options_.directory, "hotset"});
-    if (status_->parsed()) return Become({"ask", options_.directory, "stats"});
+  int Run(OutputFormat format, const Clock& clock) override {
+    if (mount_->parsed()) return Mount(format, clock);
+    if (hotset_->parsed()) return RecordHotSet(format, clock);
+    if (status_->parsed()) return options_.directory.empty() ? ShowNode(format, clock) : ShowStatus(format, clock);
     std::vector<std::string> arguments = {"unmount", options_.directory};
     if (options_.is_forced) arguments.emplace_back("--force");
-    return Become(std::move(arguments));
+    if (format == OutputFormat::kTable) return Become(std::move(arguments));
+    return RunAndTell(std::move(arguments), {{"directory", options_.directory}, {"mounted", false}}, format, clock);
   }
 
  private:
+  int ShowNode(OutputFormat format, const Clock& clock) const {
+    const Result<std::string> status =
+        AskLocal(options_.socket, "images", kMaxStatusBytes, clock, Deadline::After(clock, kStatusLimit));
+    if (!status.ok()) {
+      return Fail(
+          status.status().Annotate("the snapshotter of this node (--socket says where, a directory asks a mount)"));
+    }
+    const Result<Table> table = ImageStatusTable(*status);
+    if (!table.ok()) return Fail(table.status());
+    if (format == OutputFormat::kTable) {
+      fmt::print("{}", RenderTable(*table));
+    } else {
+      fmt::print("{}", RenderValue(ParseJson(*status).value_or(Json()), format));
+    }
+    return 0;
+  }
+
   Result<std::string> FindDigest(const ImagePlaces& places, const Clock& clock) const {
     blocks::Platform platform = blocks::ThisPlatform();
     if (!options_.platform.empty()) {
@@ -93,7 +147,23 @@ class MountGroup final : public MountCommands {
     return found.manifest.descriptor.digest.ToString();
   }
 
-  int Mount(const Clock& clock) const {
+  int ShowStatus(OutputFormat format, const Clock& clock) const {
+    const Result<Json> stats = AskServer(options_.directory, "stats", clock);
+    if (!stats.ok()) return Fail(stats.status());
+    fmt::print("{}", format == OutputFormat::kTable ? RenderTable(MountTable(*stats)) : RenderValue(*stats, format));
+    return 0;
+  }
+
+  // A document for programs, as large as the image is: JSON goes through as it is.
+  int RecordHotSet(OutputFormat format, const Clock& clock) const {
+    if (format != OutputFormat::kYaml) return Become({"ask", options_.directory, "hotset"});
+    const Result<Json> hot_set = AskServer(options_.directory, "hotset", clock);
+    if (!hot_set.ok()) return Fail(hot_set.status());
+    fmt::print("{}", RenderValue(*hot_set, format));
+    return 0;
+  }
+
+  int Mount(OutputFormat format, const Clock& clock) const {
     const ImagePlaces places(options_.registry, clock);
     const Result<std::string> digest = FindDigest(places, clock);
     if (!digest.ok()) return Fail(digest.status());
@@ -110,7 +180,9 @@ class MountGroup final : public MountCommands {
     const std::vector<std::string> access = places.SnapshotterArguments();
     arguments.insert(arguments.end(), access.begin(), access.end());
     if (options_.is_writable) arguments.emplace_back("--writable");
-    return Become(std::move(arguments));
+    if (format == OutputFormat::kTable) return Become(std::move(arguments));
+    const Json done = {{"directory", options_.directory}, {"mounted", true}, {"image", *digest}};
+    return RunAndTell(std::move(arguments), done, format, clock);
   }
 
   MountOptions options_;
@@ -130,6 +202,8 @@ std::string SnapshotterPath() {
   return access(beside.c_str(), X_OK) == 0 ? beside : kProgram;
 }
 
-std::unique_ptr<MountCommands> MountCommands::AddTo(CLI::App& app) { return std::make_unique<MountGroup>(app); }
+std::unique_ptr<MountCommands> MountCommands::AddTo(CLI::App& app, std::string* output) {
+  return std::make_unique<MountGroup>(app, output);
+}
 
 }  // namespace paceline::cli

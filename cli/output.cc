@@ -7,12 +7,14 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cli/error_advice.h"
+
 namespace paceline::cli {
 
 using Json = nlohmann::json;
 
 int Fail(const Status& status) {
-  fmt::print(stderr, "pacectl: {}\n", status.message());
+  fmt::print(stderr, "{}", RenderError(status));
   return 1;
 }
 

@@ -45,9 +45,11 @@ std::string StartupAsPerfetto(const api::TrainingRun& run, WallTime now) {
       events.push_back(std::move(event));
     }
   }
-  const Json trace = {{"displayTimeUnit", "ms"},
-                      {"otherData", {{"run", run.metadata.name}, {"job", run.spec.job.name}}},
-                      {"traceEvents", std::move(events)}};
+  const Json trace = {
+      {"displayTimeUnit", "ms"},
+      {"otherData",
+       {{"run", run.metadata.name}, {"job", run.spec.job.name}, {"workersOmitted", run.status.workers_omitted}}},
+      {"traceEvents", std::move(events)}};
   return DumpJson(trace) + "\n";
 }
 

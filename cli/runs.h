@@ -38,7 +38,8 @@ std::string ShowRun(const api::TrainingRun& run, WallTime now);
 
 // The startup waterfall, the stages with their shares, and what to do about the largest.
 std::string ExplainRun(const api::TrainingRun& run, const WaterfallStyle& style, WallTime now);
-// The same numbers for programs: {run, wallSeconds, workers: [{rank, pod, node, stages: [{name, seconds}]}], advice}.
+// The same numbers for programs: {run, wallSeconds, workers: [{rank, pod, node, stages: [{name, seconds}]}], advice,
+// images, bytes, hotSet}; the last three as in the run's status.
 nlohmann::json ExplainRunValue(const api::TrainingRun& run, WallTime now);
 
 // Sentences in order of importance: what took the time or went wrong, and what to do. Empty when nothing stands out.

@@ -30,14 +30,18 @@ Result<std::unique_ptr<Session>> Session::Connect(const SessionOptions& options,
   return session;
 }
 
+kube::Resource ResourceOf(const api::KindInfo& kind) {
+  return {std::string(api::kGroup), std::string(api::kVersion), std::string(kind.plural), std::string(kind.kind),
+          kind.scope == api::Scope::kNamespaced};
+}
+
 namespace {
 
 // One object that cannot be read must not hide the others: it is left out, as kubectl would show it with empty columns.
 template <typename T>
 Result<std::vector<T>> ListOf(kube::Client& client, const api::KindInfo& kind, const std::string& ns,
                               Deadline deadline) {
-  const kube::Resource resource{std::string(api::kGroup), std::string(api::kVersion), std::string(kind.plural),
-                                std::string(kind.kind), kind.scope == api::Scope::kNamespaced};
+  const kube::Resource resource = ResourceOf(kind);
   Result<kube::ObjectList> list = client.List(resource, {.ns = ns}, deadline);
   if (!list.ok() && list.status().code() == StatusCode::kNotFound) {
     return list.status().Annotate(fmt::format(

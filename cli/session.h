@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/api/names.h"
 #include "lib/api/node_plan.h"
 #include "lib/api/training_job.h"
 #include "lib/api/training_run.h"
@@ -22,6 +23,9 @@ struct SessionOptions {
   std::string ns;  // empty: the context's namespace
   Duration timeout = std::chrono::seconds(30);
 };
+
+// How the API server names one of our kinds.
+kube::Resource ResourceOf(const api::KindInfo& kind);
 
 class Session {
  public:

@@ -9,8 +9,10 @@
 
 #include "analysis/root_cause.h"
 #include "analysis/tables_json.h"
+#include "cli/error_advice.h"
 #include "cli/trace_source.h"
 #include "cli/trace_top.h"
+#include "lib/api/incident_advice.h"
 #include "lib/base/filesystem.h"
 
 namespace paceline::cli {
@@ -125,7 +127,9 @@ class TraceGroup final : public TraceCommands {
     std::vector<std::string> missing;
     const Result<std::vector<NodeRecords>> records = source.ReadRecords(&missing);
     if (!records.ok()) return Fail(records.status());
-    for (const std::string& what : missing) fmt::print(stderr, "pacectl: no answer from {}\n", what);
+    for (const std::string& what : missing) {
+      fmt::print(stderr, "{}", RenderNotice(kNoAnswerAdvice, "pacectl: no answer from " + what));
+    }
     const Result<Json> trace = OperationsAsPerfetto(source.Title(), *records);
     if (!trace.ok()) return Fail(trace.status());
     const Status saved = Save(DumpJson(*trace) + "\n");
@@ -164,6 +168,7 @@ std::string RenderVerdict(const analysis::Verdict& verdict) {
     text += fmt::format("edge          rank {} to rank {}{}\n", verdict.edge->from, verdict.edge->to,
                         verdict.edge->channel < 0 ? "" : fmt::format(", channel {}", verdict.edge->channel));
   }
+  text += fmt::format("to do         {}\n", api::VerdictAdvice(analysis::CategoryName(verdict.category)).action);
   if (!verdict.evidence.empty()) text += "evidence\n";
   for (const analysis::Evidence& evidence : verdict.evidence) {
     text += fmt::format("  {}: {:.6g}{}{}\n", evidence.name, evidence.value, evidence.unit.empty() ? "" : " ",

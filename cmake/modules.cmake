@@ -25,7 +25,9 @@ function(add_module)
   lint_target(paceline_${M_NAME})
 endfunction()
 
-# add_program(NAME <program> SOURCES <file...> [DEPS <target...>]): an executable that lands in bin/.
+# add_program(NAME <program> SOURCES <file...> [DEPS <target...>]): an executable that lands in bin/. Those that users run
+# (all but the benches) are made by the target `programs`.
+add_custom_target(programs)
 function(add_program)
   cmake_parse_arguments(P "" "NAME" "SOURCES;DEPS" ${ARGN})
   if(P_UNPARSED_ARGUMENTS OR NOT P_NAME OR NOT P_SOURCES)
@@ -35,6 +37,9 @@ function(add_program)
   target_include_directories(${P_NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${P_NAME} PRIVATE ${P_DEPS})
   lint_target(${P_NAME})
+  if(NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/bench/")
+    add_dependencies(programs ${P_NAME})
+  endif()
 endfunction()
 
 # add_module_test(NAME <name> SOURCES <file_test.cc...> [DEPS <target...>] [LABEL <label>]

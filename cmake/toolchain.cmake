@@ -11,7 +11,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
 set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
 
-option(PACELINE_WERROR "Turn warnings into errors (CI does)" OFF)
+option(PACELINE_WERROR "Turn warnings into errors (presets check and tsan)" OFF)
 set(PACELINE_SANITIZER "" CACHE STRING "address (with undefined) or thread; empty for none")
 
 # scripts/build gives one place for results whatever the preset's own folder is called.

@@ -23,7 +23,7 @@ namespace {
 constexpr int kUsageError = 2;
 constexpr int64_t kLookEveryMs = 100;
 constexpr size_t kMaxSentinelBytes = 4096;
-constexpr char kRecordedAnswer[] = "they are recorded for the next start";  // as the recorder says it
+constexpr char kRecordedAnswer[] = "they are being recorded for the next start";  // as the recorder says it
 
 struct Outcome {
   const char* how = "";    // "in place", "restored", "installed"; "" when nothing worked

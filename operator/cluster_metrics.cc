@@ -55,7 +55,10 @@ class ClusterMetrics::Gauges {
                                       5000})),
         open_incidents_(metrics.GaugeFamily({"paceline_open_incidents",
                                              "Incidents that are not resolved, by the class of their cause.",
-                                             {"namespace", "job", "run", "category"}})) {}
+                                             {"namespace", "job", "run", "category"}})),
+        snapshots_(metrics.GaugeFamily({"paceline_dependency_snapshots",
+                                        "DependencySnapshots of the cluster by state.",
+                                        {"namespace", "state"}})) {}
 
   void Refresh() EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
@@ -67,6 +70,7 @@ class ClusterMetrics::Gauges {
     Replace(cordoned_, shown_cordoned_, std::move(cordoned));
     Replace(silence_, shown_silence_, std::move(silence));
     Replace(open_incidents_, shown_incidents_, is_leading ? OpenIncidents() : Values());
+    Replace(snapshots_, shown_snapshots_, is_leading ? Snapshots() : Values());
   }
 
   void Close() EXCLUDES(mutex_) {
@@ -103,17 +107,29 @@ class ClusterMetrics::Gauges {
     return open;
   }
 
+  Values Snapshots() const {
+    Values states;
+    for (const auto& snapshot : env_.snapshots.List()) {
+      const auto body = snapshot->Body();
+      const std::string state = body.ok() ? FieldText(*body, "status.state") : "";
+      if (!state.empty()) states[{snapshot->meta.ns.str(), state}] += 1;
+    }
+    return states;
+  }
+
   const ClusterMetricsEnvironment env_;
   MetricFamily<Gauge>& nodes_;
   MetricFamily<Gauge>& cordoned_;
   MetricFamily<Gauge>& silence_;
   MetricFamily<Gauge>& open_incidents_;
+  MetricFamily<Gauge>& snapshots_;
   Mutex mutex_;
   bool is_closed_ GUARDED_BY(mutex_) = false;
   Values shown_nodes_ GUARDED_BY(mutex_);
   Values shown_cordoned_ GUARDED_BY(mutex_);
   Values shown_silence_ GUARDED_BY(mutex_);
   Values shown_incidents_ GUARDED_BY(mutex_);
+  Values shown_snapshots_ GUARDED_BY(mutex_);
 };
 
 ClusterMetrics::ClusterMetrics(MetricsRegistry& metrics, ClusterMetricsEnvironment environment)

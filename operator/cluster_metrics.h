@@ -1,5 +1,5 @@
-// What the operator's /metrics says of nodes and incidents as they are: read from the watch caches at each scrape, by
-// the leader only, so that two replicas do not say everything twice.
+// What the operator's /metrics says of nodes, incidents and dependency snapshots as they are: read from the watch
+// caches at each scrape, by the leader only, so that two replicas do not say everything twice.
 #pragma once
 
 #include <functional>
@@ -15,6 +15,7 @@ namespace paceline::operator_ {
 struct ClusterMetricsEnvironment {
   const kube::Store<kube::NodeView>& nodes;
   const kube::Store<kube::ObjectView>& incidents;
+  const kube::Store<kube::ObjectView>& snapshots;
   const NodeReports& reports;
   std::function<bool()> is_leading;
   Duration agent_silence_limit = std::chrono::minutes(11);

@@ -79,6 +79,22 @@ void AddServers(ConfigSpec& spec, OperatorConfig& config) {
       "Give pods of training jobs the volume at /run/paceline, where every node that they may land on has an agent.");
 }
 
+void AddConversion(ConfigSpec& spec, OperatorConfig& config) {
+  spec.Add("conversion.store", &config.conversion_store,
+           "Where images of jobs with spec.startup.image.convert: Auto are converted to: docker://REGISTRY/REPOSITORY "
+           "or file:///FOLDER, as the converter's pods reach it. Empty: nothing is converted.");
+  spec.Add("conversion.podTemplate", &config.conversion_template,
+           "JSON file with the PodTemplateSpec of the Jobs that convert; its first container runs pacectl, and its "
+           "args are put behind the operator's. The Jobs run in the operator's namespace.");
+  spec.Add("conversion.images", &config.conversion_images,
+           "Repositories whose images may be converted, such as registry.example.com/team/train; with '*' at the end, "
+           "all that begin so. Empty: all.");
+  spec.Add("conversion.atOnce", &config.conversions_at_once, "Conversions that run at the same time.").Range(1, 100);
+  spec.Add("conversion.timeLimit", &config.conversion_time_limit,
+           "A conversion that takes longer is ended; the next try goes on with the layer that it was at.")
+      .Positive();
+}
+
 void AddDependencies(ConfigSpec& spec, OperatorConfig& config) {
   spec.Add("dependencies.lookupLimit", &config.install_lookup_limit,
            "How long the webhook may look for the image and the inputs of a pod that installs dependencies. Shorter "
@@ -96,6 +112,7 @@ ConfigSpec OperatorConfigSpec(OperatorConfig& config) {
   AddControllers(spec, config);
   AddIncidents(spec, config);
   AddServers(spec, config);
+  AddConversion(spec, config);
   AddDependencies(spec, config);
   spec.Add("log.level", &config.log_level, "Least level that is logged.");
   spec.Add("log.format", &config.log_format, "text for people, json for collectors.");
@@ -103,6 +120,9 @@ ConfigSpec OperatorConfigSpec(OperatorConfig& config) {
     if (config.ns.empty()) return InvalidArgumentError("namespace: must not be empty");
     if (config.webhook && config.webhook_certificates == "self-managed" && config.webhook_secret.empty()) {
       return InvalidArgumentError("webhook.secret: must not be empty with webhook.certificates: self-managed");
+    }
+    if (config.conversion_store.empty() != config.conversion_template.empty()) {
+      return InvalidArgumentError("conversion.store, conversion.podTemplate: one has no effect without the other");
     }
     return Status();
   });

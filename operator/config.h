@@ -55,6 +55,12 @@ struct OperatorConfig {
   std::string webhook_key_file = "/etc/paceline/webhook/tls.key";
   bool stage_volume = true;
 
+  std::string conversion_store;                // empty: the operator converts nothing
+  std::string conversion_template;             // file with the pod template of the Jobs
+  std::vector<std::string> conversion_images;  // patterns of repositories; empty: all
+  int conversions_at_once = 2;
+  Duration conversion_time_limit = std::chrono::hours(2);
+
   Duration install_lookup_limit = std::chrono::seconds(2);
   blocks::RegistryConfig registry;
 

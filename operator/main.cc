@@ -6,6 +6,7 @@
 #include "lib/base/version.h"
 #include "lib/kube/config.h"
 #include "lib/kube/rest_client.h"
+#include "lib/net/http_client.h"
 #include "operator/config.h"
 #include "operator/operator.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 Status RunOperator(const operator_::OperatorConfig& config, const ConfigSpec& spec, StopSignal& signal, Logger& log) {
   log.Info("starting", {{"version", Version()}, {"revision", Revision()}, {"config", spec.DescribeLine()}});
+  RETURN_IF_ERROR(net::InitHttpThreads(4));
   RealClock clock;
   const auto metrics = MetricsRegistry::Create();
   ASSIGN_OR_RETURN(const kube::KubeConfig kube_config,

@@ -80,6 +80,28 @@ constexpr Advice kRefusalRows[] = {
     {kRefusals, "", "a TrainingJob cannot be carried out", kNothingStarts, "do what the message says"},
 };
 
+constexpr Advice kConversions[] = {
+    {kConversionPlaces, "ConversionDenied", "the converter may not read an image, or not write to the store",
+     kPulledWhole, "give the Secret in conversion.registrySecret the right to read it and to write to the store"},
+    {kConversionPlaces, "ImageNotFound", "the registry does not have the image that pods run", kPulledWhole,
+     "push it again, or let the job run one that is there"},
+    {kConversionPlaces, "RegistryUnreachable", "the converter cannot reach the image's registry or the store",
+     kPulledWhole, "it is tried again; see whether pods of Paceline's namespace reach both"},
+    {kConversionPlaces, "ImageNotConvertible", "an image holds what a block image cannot", kPulledWhole,
+     "build the image without what the message names, or leave it so"},
+    {kConversionPlaces, "ImageDamaged", "what the registry has of an image is not what its digests say", kPulledWhole,
+     "push the image anew"},
+    {kConversionPlaces, "StoreFull", "the store takes no more", kPulledWhole, "make room there, or raise its quota"},
+    {kConversionPlaces, "ConversionTooLong", "a conversion took longer than it may", kPulledWhole,
+     "the next try goes on with the layer that it was at; raise conversion.timeLimit if that is not enough"},
+    {kConversionPlaces, "ConversionOutOfMemory", "the converter was killed for using more memory than its limit",
+     kPulledWhole, "raise conversion.resources.limits.memory"},
+    {kConversionPlaces, "ConversionJobRejected", "the API server does not accept the Job that converts an image",
+     kPulledWhole, "correct what the message names in conversion of the chart, or the quota of Paceline's namespace"},
+    {kConversionPlaces, "ConversionFailed", "a conversion failed, or its pod was removed", kPulledWhole,
+     "it is tried again; the message is the converter's own"},
+};
+
 constexpr std::string_view kLeftAlone = "Incident of a StragglerPolicy, action Refused";
 constexpr std::string_view kStaysSlow = "the job stays as slow as its slowest node";
 
@@ -113,8 +135,6 @@ constexpr Advice kStragglers[] = {
      "the policy does nothing to nodes", "take them out when their reason is gone"},
     {"StragglerPolicy, condition Ready", "DetectionTooLong", "windows times window is longer than what agents remember",
      "no node is ever blamed", "set fewer or shorter windows: 15 min in all"},
-    {"StragglerPolicy, condition Ready", "RestartNotSupported", "restartJob is set, and is not carried out",
-     "jobs are not restarted away from slow nodes", "restart the job yourself; unset restartJob"},
 };
 
 // Reasons of conditions that ask nothing of anybody.
@@ -137,6 +157,9 @@ constexpr Advice kQuiet[] = {
     {"TrainingJob, condition Suspended", "Suspended, EndingWorkers, NotSuspended",
      "the workers are gone, are being ended, or may run", "", ""},
     {"TrainingJob, condition Complete", "AllWorkersSucceeded", "all workers succeeded", "", ""},
+    {"DependencySnapshot, condition Ready", "Recording", "a pod installs, and is to be recorded", "", ""},
+    {"DependencySnapshot, condition Ready", "Recorded", "pods restore it from now on", "", ""},
+    {"DependencySnapshot, condition Ready", "Expired", "its time is over; the next install is recorded anew", "", ""},
     {"StragglerPolicy, condition Ready", "Watching", "the policy looks at its nodes", "", ""},
     {"StragglerPolicy, condition Paused", "NoRequest", "nobody has asked for a pause", "", ""},
     {"StragglerPolicy, condition BreakerTripped", "WithinLimit, Reset",
@@ -157,6 +180,22 @@ const Advice& PodHeldAdvice(std::string_view reason) { return Find(kPodHeld, rea
 const Advice& FailureAdvice(std::string_view reason) { return Find(kFailureRows, reason); }
 const Advice& RefusalAdvice(std::string_view reason) { return Find(kRefusalRows, reason); }
 
+const Advice& ConversionAdvice(std::string_view reason) { return Find(kConversions, reason); }
+
+std::string_view ConversionReason(StatusCode code) {
+  switch (code) {
+    case StatusCode::kPermissionDenied: return "ConversionDenied";
+    case StatusCode::kNotFound: return "ImageNotFound";
+    case StatusCode::kUnavailable:
+    case StatusCode::kDeadlineExceeded: return "RegistryUnreachable";
+    case StatusCode::kUnimplemented:
+    case StatusCode::kInvalidArgument: return "ImageNotConvertible";
+    case StatusCode::kDataLoss: return "ImageDamaged";
+    case StatusCode::kResourceExhausted: return "StoreFull";
+    default: return "ConversionFailed";
+  }
+}
+
 std::vector<Advice> AllMessages() {
   std::vector<Advice> all(std::begin(kPodHeld), std::end(kPodHeld));
   all.insert(all.end(), std::begin(kFailureRows), std::end(kFailureRows));
@@ -164,6 +203,10 @@ std::vector<Advice> AllMessages() {
   all.insert(all.end(), {kInvalidAnnotation,
                          kDependenciesNotCacheable,
                          kDependenciesNotInstalled,
+                         kSnapshotRecorded,
+                         kSnapshotNotRecorded,
+                         kSnapshotDamaged,
+                         kSnapshotRecorderGone,
                          kCheckpointMountLost,
                          kMountRestarted,
                          kMountLost,
@@ -174,13 +217,25 @@ std::vector<Advice> AllMessages() {
                          kTrainingStalled,
                          kTrainingSlow,
                          kRestarting,
+                         kRestartRequested,
                          kFailed,
                          kSuspended,
                          kComplete,
                          kSlowNode,
                          kStragglerTakenOut,
+                         kRestartAdvised,
                          kStragglerPutBack,
-                         kStragglerVetoed});
+                         kStragglerVetoed,
+                         kImageNotConverted,
+                         kImagePulledWhole,
+                         kConversionOff,
+                         kImageNotAllowed,
+                         kImageWithoutDigest,
+                         kImageConverting,
+                         kImageConverted,
+                         kConversionQueued,
+                         kConversionNotNeeded});
+  all.insert(all.end(), std::begin(kConversions), std::end(kConversions));
   all.insert(all.end(), std::begin(kStragglers), std::end(kStragglers));
   all.insert(all.end(), std::begin(kQuiet), std::end(kQuiet));
   return all;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/api/advice.h"
+#include "lib/base/status.h"
 
 namespace paceline::operator_ {
 
@@ -15,6 +16,9 @@ const api::Advice& PodHeldAdvice(std::string_view reason);
 const api::Advice& FailureAdvice(std::string_view reason);
 // Why a TrainingJob cannot be carried out, likewise.
 const api::Advice& RefusalAdvice(std::string_view reason);
+// Why the conversion of an image failed, likewise; and the reason for what pacectl reports.
+const api::Advice& ConversionAdvice(std::string_view reason);
+std::string_view ConversionReason(StatusCode code);
 
 inline constexpr api::Advice kInvalidAnnotation{
     "job, event; TrainingRun, condition ConfigurationValid (InvalidSettings)", "InvalidAnnotation",
@@ -26,6 +30,18 @@ inline constexpr api::Advice kDependenciesNotCacheable{
 inline constexpr api::Advice kDependenciesNotInstalled{
     "job, event", "DependenciesNotInstalled", "the install command could not be put before a pod's program",
     "the program runs without its dependencies", "do what the message says, then create the job anew"};
+inline constexpr api::Advice kSnapshotRecorded{"DependencySnapshot, event", "DependenciesRecorded",
+                                               "what an install left was recorded", "", ""};
+inline constexpr api::Advice kSnapshotNotRecorded{
+    "DependencySnapshot, event and condition Ready", "NotRecorded", "no worker could record its install",
+    "every pod installs until one can", "do what the message says; the next start tries again"};
+inline constexpr api::Advice kSnapshotDamaged{
+    "DependencySnapshot, event and condition Ready", "Damaged", "the store does not hold what was recorded",
+    "pods install instead of restoring it", "look at the store: `pacectl deps verify`"};
+inline constexpr api::Advice kSnapshotRecorderGone{"DependencySnapshot, event and condition Ready", "RecorderGone",
+                                                   "whoever installed and recorded is gone, with its agent",
+                                                   "nothing was stored, and pods install",
+                                                   "nothing is to be done: the next start records it"};
 inline constexpr api::Advice kCheckpointMountLost{
     "job, event", "CheckpointMountLost", "the process behind a checkpoint volume of a pod died",
     "the trainer saw I/O errors, and what it had not synced is lost",
@@ -56,14 +72,17 @@ inline constexpr api::Advice kNotReported{
     "its time is shown in the stage after it", "nothing is wrong with the job; events of that pod expired or got lost"};
 inline constexpr api::Advice kTrainingStalled{
     "job, event; Incident", "TrainingStalled", "a traced run stands still or lost a process; the cause is named",
-    "all of the run's GPUs wait",
-    "do what the Incident says of the cause; restart the job away from a node that is bad"};
+    "all of the run's GPUs wait", "it goes by the cause: see Incidents below"};
 inline constexpr api::Advice kTrainingSlow{
     "job, event; Incident", "TrainingSlow", "a traced run became slower than it was; the cause is named",
-    "every step waits for the slowest rank", "do what the Incident says of the cause; `pacectl run explain` shows it"};
+    "every step waits for the slowest rank", "it goes by the cause: see Incidents below"};
 inline constexpr api::Advice kRestarting{
     "TrainingJob, event and condition Restarting", "Restarting", "a worker failed, so the whole gang starts again",
     "all workers start again from their last checkpoint", "if it happens again, read the failed worker's log first"};
+inline constexpr api::Advice kRestartRequested{"TrainingJob, event and condition Restarting", "RestartRequested",
+                                               "the annotation paceline.dev/restart asks for a new start",
+                                               "all workers start again from their last checkpoint",
+                                               "nothing is to be done; the message says who has asked, and why"};
 inline constexpr api::Advice kFailed{"TrainingJob, event", "Failed", "the job failed for good",
                                      "nothing of it runs any more",
                                      "mend the cause, then create the job anew; its checkpoints are untouched"};
@@ -81,11 +100,46 @@ inline constexpr api::Advice kStragglerTakenOut{"Node, event", "StragglerTakenOu
                                                 "a StragglerPolicy has tainted or cordoned a slow node",
                                                 "no new pods come there; those that run stay",
                                                 "mend the node; uncordon it, or take the taint away, to put it back"};
+inline constexpr api::Advice kRestartAdvised{
+    "job, event; Incident, condition RestartAdvised", "RestartAdvised",
+    "the job still runs on a node that a StragglerPolicy has taken out, and Paceline cannot restart jobs of this kind",
+    "every step goes on waiting for that node", "restart the job when it has saved a checkpoint"};
 inline constexpr api::Advice kStragglerPutBack{"Node, event", "StragglerPutBack",
                                                "a StragglerPolicy has put a node back that it had out", "", ""};
 inline constexpr api::Advice kStragglerVetoed{
     "Node, event", "StragglerVetoed", "a person has put a node back that a StragglerPolicy had out", "",
     "wait or set the annotation paceline.dev/straggler-exclude: the policy leaves it alone for its vetoPeriod"};
+
+// Of images on nodes with Paceline's snapshotter (docs/block-images.md).
+inline constexpr api::Advice kImageNotConverted{
+    "job, event", "ImageNotConverted", "an image has not been converted, so a node pulled it whole",
+    "the start waited for all of it", "set spec.startup.image.convert to Auto, or run pacectl image convert"};
+inline constexpr api::Advice kImagePulledWhole{
+    "job, event", "ImagePulledWhole", "a node could not open an image lazily and pulled it whole",
+    "the start waited for all of it", "mend what the message names; the snapshotter's log on that node tells more"};
+
+// Of conversions (docs/block-images.md).
+inline constexpr std::string_view kConversionPlaces = "job, event; ImageProfile, condition Converted";
+inline constexpr api::Advice kImageConverting{kConversionPlaces, "Converting",
+                                              "an image is being converted in the background", "", ""};
+inline constexpr api::Advice kImageConverted{
+    kConversionPlaces, "Converted",
+    "the image has been converted: nodes with Paceline's snapshotter open it lazily from now on", "", ""};
+inline constexpr api::Advice kConversionQueued{
+    "ImageProfile, condition Converted", "Queued", "the image waits for other conversions to end",
+    "until then it is pulled whole", "raise conversion.atOnce if the queue stays long"};
+inline constexpr api::Advice kConversionNotNeeded{"ImageProfile, condition Converted", "NotNeeded",
+                                                  "no job runs the image any more, so it is not converted", "", ""};
+inline constexpr std::string_view kPulledWhole = "every node pulls the image whole";
+inline constexpr api::Advice kConversionOff{
+    "job, event", "ConversionOff", "a job asks for its images to be converted, and the operator does not convert",
+    kPulledWhole, "set conversion.store of the chart, or set spec.startup.image.convert to Off"};
+inline constexpr api::Advice kImageNotAllowed{"job, event", "ImageNotAllowed",
+                                              "an image is in none of the repositories that may be converted",
+                                              kPulledWhole, "add its repository to conversion.images of the chart"};
+inline constexpr api::Advice kImageWithoutDigest{
+    "job, event", "ImageWithoutDigest", "an image was put on its node without a registry, so nobody can fetch it",
+    "it is not converted", "push it to a registry and let the job pull it from there"};
 
 // Every row, in the order of docs/messages.md.
 std::vector<api::Advice> AllMessages();

@@ -7,6 +7,7 @@ namespace paceline::operator_ {
 namespace {
 
 constexpr size_t kHashChars = 8;
+constexpr size_t kSnapshotKeyChars = 16;
 constexpr size_t kMaxJobBase = 48;  // 63 less "-g999999" and "-999999"
 constexpr size_t kMaxRunBase = 42;  // 63 less "-<8 of hash>" and "-<up to 11 digits>"
 
@@ -77,6 +78,23 @@ std::string WorkerHostName(std::string_view job_name, int64_t index) {
 std::string RunName(std::string_view job, std::string_view job_uid, int64_t generation) {
   return DnsLabel(job, kMaxRunBase) + "-" + ShortHash(job_uid, kHashChars) + "-" + std::to_string(generation);
 }
+
+std::string ImageProfileName(std::string_view digest, std::string_view platform) {
+  std::string name = std::string(digest) + "." + std::string(platform);
+  // ':' and '/' are all that an object's name cannot have of these.
+  for (char& c : name) {
+    if (c == ':' || c == '/') c = '-';
+  }
+  return name;
+}
+
+std::string ConversionJobName(std::string_view profile) {
+  constexpr size_t kDigestStart = 7, kShownChars = 12;  // behind "sha256-"
+  return "paceline-convert-" + std::string(profile.substr(std::min(profile.size(), kDigestStart), kShownChars)) + "-" +
+         ShortHash(profile, kHashChars);
+}
+
+std::string SnapshotName(std::string_view key) { return "deps-" + std::string(key.substr(0, kSnapshotKeyChars)); }
 
 std::string NodePlanName(std::string_view node) { return std::string(node); }
 

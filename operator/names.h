@@ -35,6 +35,15 @@ std::string WorkerHostName(std::string_view job_name, int64_t index);
 // The TrainingRun of one start of a job; a label value, so that pods can carry it. `generation` is the start's number.
 std::string RunName(std::string_view job, std::string_view job_uid, int64_t generation);
 
+// The ImageProfile of an image, for one platform ("linux/amd64"): one for each digest, whatever repository it is in.
+std::string ImageProfileName(std::string_view digest, std::string_view platform);
+
+// The Job that converts the image of a profile.
+std::string ConversionJobName(std::string_view profile);
+
+// The DependencySnapshot of a key (64 hexadecimal digits), in the key's namespace.
+std::string SnapshotName(std::string_view key);
+
 // The NodePlan of a node: the node's own name, which is unique in the cluster already.
 std::string NodePlanName(std::string_view node);
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <nlohmann/json_fwd.hpp>
 #include <random>
 #include <thread>
 
@@ -16,22 +17,29 @@
 #include "lib/kube/webhook.h"
 #include "lib/kube/webhook_certificates.h"
 #include "lib/net/http_server.h"
+#include "lib/net/metrics_page.h"
 #include "operator/cluster_metrics.h"
 #include "operator/dependencies/image_facts.h"
+#include "operator/dependencies/snapshot_reconciler.h"
+#include "operator/image/profile_reconciler.h"
+#include "operator/image/request_reconciler.h"
 #include "operator/incident/reconciler.h"
 #include "operator/node_plan/reconciler.h"
 #include "operator/page/job_page.h"
+#include "operator/page/rank_heat.h"
 #include "operator/straggler/slowdown_reconciler.h"
 #include "operator/straggler/straggler_reconciler.h"
 #include "operator/training_job/reconciler.h"
 #include "operator/training_run/reconciler.h"
 #include "operator/watches.h"
+#include "operator/webhook/certificate_expiry.h"
 #include "operator/webhook/pod_webhook.h"
 
 namespace paceline::operator_ {
 namespace {
 
 constexpr Duration kShutdownGrace = std::chrono::seconds(10);
+constexpr size_t kMaxTemplateBytes = 1 << 20;
 constexpr std::string_view kWebhookPath = "/mutate-pods";
 
 std::string MakeIdentity(const OperatorConfig& config) {
@@ -46,6 +54,11 @@ blocks::RegistryOptions RegistryOptionsOf(const OperatorConfig& config) {
   blocks::RegistryOptions options = blocks::RegistryOptionsOf(config.registry);
   options.user_agent = "paceline-operator";
   return options;
+}
+
+ConversionJobSettings ConversionSettingsOf(const OperatorConfig& config,
+                                           std::shared_ptr<const nlohmann::json> pod_template) {
+  return {config.ns, config.conversion_store, std::move(pod_template), config.conversion_time_limit};
 }
 
 kube::WebhookCertificateOptions CertificateOptions(const OperatorConfig& config) {
@@ -66,7 +79,7 @@ kube::WebhookCertificateOptions CertificateOptions(const OperatorConfig& config)
 class Controllers {
  public:
   Controllers(const OperatorConfig& config, const OperatorEnvironment& env, const Watches& watches,
-              kube::EventRecorder& events)
+              kube::EventRecorder& events, const ConversionJobSettings& conversion)
       : training_job_({watches.training_jobs(), watches.child_jobs(), watches.pods(), watches.services(), env.client,
                        events, env.clock}),
         training_run_({watches.catalog(), watches.child_jobs(), watches.pods(), watches.events(), watches.runs(),
@@ -81,25 +94,43 @@ class Controllers {
                    env.client, env.clock, env.log, env.metrics}),
         straggler_({paces_, watches.policies(), watches.runs(), watches.incidents(), watches.nodes(), watches.pods(),
                     watches.catalog(), env.client, events, env.clock, env.log, env.metrics}),
+        image_request_({watches.catalog(), watches.pods(), watches.nodes(), watches.profiles(), image_users_,
+                        [this](const std::string& profile) {
+                          image_profiles_.queue().Add({"", profile});
+                        },
+                        env.client, events, env.clock},
+                       {.is_complete = conversion.is_complete(), .images = config.conversion_images}),
+        image_profile_({watches.profiles(), watches.conversions(), image_users_, watches.reports(), env.client, events,
+                        env.clock, env.metrics},
+                       {conversion, config.conversions_at_once}),
+        snapshot_({watches.reports(), watches.pods(), watches.snapshots(), env.client, events, env.clock, env.log},
+                  {.agent_silence_limit = config.agent_silence_limit}),
         training_jobs_({"trainingjob", config.workers}, training_job_, env.clock, env.log, env.metrics),
         training_runs_({"trainingrun", config.workers}, training_run_, env.clock, env.log, env.metrics),
         node_plans_({"nodeplan", config.workers}, node_plan_, env.clock, env.log, env.metrics),
         incidents_({"incident", config.workers}, incident_, env.clock, env.log, env.metrics),
         slowdowns_({"slowdown", config.workers}, slowdown_, env.clock, env.log, env.metrics),
-        stragglers_({"straggler", 1}, straggler_, env.clock, env.log, env.metrics) {}
+        stragglers_({"straggler", 1}, straggler_, env.clock, env.log, env.metrics),
+        image_requests_({"imagerequest", config.workers}, image_request_, env.clock, env.log, env.metrics),
+        image_profiles_({"imageprofile", 1}, image_profile_, env.clock, env.log, env.metrics),
+        snapshots_({"dependencysnapshot", config.workers}, snapshot_, env.clock, env.log, env.metrics) {}
 
   Queues queues() {
-    return {training_jobs_.queue(), training_runs_.queue(), node_plans_.queue(),
-            incidents_.queue(),     slowdowns_.queue(),     stragglers_.queue()};
+    return {training_jobs_.queue(),  training_runs_.queue(),  node_plans_.queue(),
+            incidents_.queue(),      slowdowns_.queue(),      stragglers_.queue(),
+            image_requests_.queue(), image_profiles_.queue(), snapshots_.queue()};
   }
+
+  const PaceStore& paces() const { return paces_; }
+  TraceSource& traces() const { return *traces_; }
 
   // Start is called by the elector's thread and may fall together with the end of the program, or after it: then
   // nothing starts.
   void Start() EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (is_stopped_) return;
-    for (kube::Controller* controller :
-         {&training_jobs_, &training_runs_, &node_plans_, &incidents_, &slowdowns_, &stragglers_}) {
+    for (kube::Controller* controller : {&training_jobs_, &training_runs_, &node_plans_, &incidents_, &slowdowns_,
+                                         &stragglers_, &image_requests_, &image_profiles_, &snapshots_}) {
       threads_.emplace_back([controller](std::stop_token stop) { controller->Run(std::move(stop)); });
     }
   }
@@ -122,7 +153,12 @@ class Controllers {
   IncidentReconciler incident_;
   SlowdownReconciler slowdown_;
   StragglerReconciler straggler_;
-  kube::Controller training_jobs_, training_runs_, node_plans_, incidents_, slowdowns_, stragglers_;
+  ImageUsers image_users_;
+  ImageRequestReconciler image_request_;
+  ImageProfileReconciler image_profile_;
+  SnapshotReconciler snapshot_;
+  kube::Controller training_jobs_, training_runs_, node_plans_, incidents_, slowdowns_, stragglers_, image_requests_,
+      image_profiles_, snapshots_;
   Mutex mutex_;
   std::vector<std::jthread> threads_ GUARDED_BY(mutex_);
   bool is_stopped_ GUARDED_BY(mutex_) = false;
@@ -149,10 +185,8 @@ class OperatorImpl final : public Operator {
       return response;
     };
     std::map<std::string, net::Handler> routes;
-    routes["/metrics"] = [this, text](const net::ServerRequest&, Deadline) {
-      net::ServerResponse response = text(200, env_.metrics.Render());
-      response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-      return response;
+    routes["/metrics"] = [this](const net::ServerRequest& request, Deadline) {
+      return net::MetricsPage(request, env_.metrics.Render());
     };
     routes["/healthz"] = [text](const net::ServerRequest&, Deadline) { return text(200, "ok\n"); };
     routes["/readyz"] = [this, text](const net::ServerRequest&, Deadline) {
@@ -194,8 +228,18 @@ class OperatorImpl final : public Operator {
     return {};
   }
 
+  Status ReadConversionTemplate() {
+    if (config_.conversion_template.empty()) return Status();
+    ASSIGN_OR_RETURN(const std::string text, files_.ReadFile(config_.conversion_template, kMaxTemplateBytes));
+    Result<std::shared_ptr<const nlohmann::json>> read = ParseConversionTemplate(text);
+    if (!read.ok()) return read.status().Annotate(config_.conversion_template);
+    conversion_template_ = *std::move(read);
+    return Status();
+  }
+
   Status RunUntilStopped() {
     const std::stop_token stop = stop_.get_token();
+    RETURN_IF_ERROR(ReadConversionTemplate());
     if (config_.webhook) StartCertificates();
     // Without the webhook's certificate the pods just miss their labels: nothing here waits for it.
     RETURN_IF_ERROR(watches_.Start(stop));
@@ -205,10 +249,15 @@ class OperatorImpl final : public Operator {
     event_options.controller = "paceline.dev/operator";
     event_options.instance = identity_.substr(0, 128);
     events_ = kube::EventRecorder::Start(event_options, env_.client, env_.clock, env_.log, env_.metrics);
-    controllers_ = std::make_unique<Controllers>(config_, env_, watches_, *events_);
+    controllers_ = std::make_unique<Controllers>(config_, env_, watches_, *events_,
+                                                 ConversionSettingsOf(config_, conversion_template_));
+    rank_heat_ = std::make_unique<RankHeatSource>(
+        RankHeatEnvironment{controllers_->paces(), watches_.reports(), watches_.runs(), watches_.policies(),
+                            watches_.catalog(), controllers_->traces(), env_.clock});
     cluster_metrics_ = std::make_unique<ClusterMetrics>(
-        env_.metrics, ClusterMetricsEnvironment{watches_.nodes(), watches_.incidents(), watches_.reports(),
-                                                [this] { return is_leading_.load(); }, config_.agent_silence_limit});
+        env_.metrics,
+        ClusterMetricsEnvironment{watches_.nodes(), watches_.incidents(), watches_.snapshots(), watches_.reports(),
+                                  [this] { return is_leading_.load(); }, config_.agent_silence_limit});
     RETURN_IF_ERROR(MakePodWebhook());
     if (config_.webhook) {
       threads_.emplace_back([this] { Serve("webhook", [this] { return TryServeWebhook(); }); });
@@ -232,11 +281,12 @@ class OperatorImpl final : public Operator {
 
   void StartCertificates() {
     if (config_.webhook_certificates == "files") {
-      load_pair_ = kube::TlsPairFromFiles(config_.webhook_certificate_file, config_.webhook_key_file);
+      load_pair_ = WithExpiryMetric(kube::TlsPairFromFiles(config_.webhook_certificate_file, config_.webhook_key_file),
+                                    env_.metrics);
       return;
     }
     certificates_ = kube::WebhookCertificates::Create(CertificateOptions(config_), env_.client, env_.clock, env_.log);
-    load_pair_ = [this] { return certificates_->Current(); };
+    load_pair_ = WithExpiryMetric([this] { return certificates_->Current(); }, env_.metrics);
     threads_.emplace_back([this] { certificates_->Run([this] { return is_leading_.load(); }, stop_.get_token()); });
   }
 
@@ -264,7 +314,10 @@ class OperatorImpl final : public Operator {
       tls = std::make_unique<net::ServerTls>();
       tls->load = load_pair_;
     }
-    auto routes = JobPageRoutes({watches_.runs(), watches_.incidents(), watches_.nodes(), page_access_});
+    const auto rank_heat = [this](const kube::ObjectKey& run, Deadline deadline) {
+      return rank_heat_->Heat(run, deadline);
+    };
+    auto routes = JobPageRoutes({watches_.runs(), watches_.incidents(), watches_.nodes(), page_access_, rank_heat});
     ASSIGN_OR_RETURN(auto server,
                      net::HttpServer::Start(options, std::move(routes), std::move(tls), env_.clock, env_.log));
     page_port_.store(server->port());
@@ -381,8 +434,10 @@ class OperatorImpl final : public Operator {
   PageAccess page_access_;
   std::unique_ptr<kube::EventRecorder> events_;
   std::unique_ptr<Controllers> controllers_;
+  std::unique_ptr<RankHeatSource> rank_heat_;
   std::unique_ptr<ClusterMetrics> cluster_metrics_;
   const RealFileSystem files_;
+  std::shared_ptr<const nlohmann::json> conversion_template_;  // null: nothing is converted
   std::unique_ptr<ImageLookup> images_;
   std::unique_ptr<PodWebhook> pod_webhook_;
   std::unique_ptr<kube::WebhookCertificates> certificates_;

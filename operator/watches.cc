@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "lib/base/check.h"
+#include "operator/image/conversion_job.h"
+#include "operator/image/profile_reconciler.h"
 #include "operator/resources.h"
 #include "operator/straggler/straggler_names.h"
 #include "operator/training_run/reconciler.h"
@@ -54,7 +56,10 @@ Watches::Watches(kube::CacheEnvironment environment)
       nodes_(Options(kube::kNodes), env_),
       plans_(JsonOptions(kNodePlans), env_),
       incidents_(JsonOptions(kIncidents), env_, {kube::LabelIndex<kube::ObjectView>(std::string(api::kRunLabel))}),
-      policies_(JsonOptions(kStragglerPolicies), env_) {
+      policies_(JsonOptions(kStragglerPolicies), env_),
+      profiles_(JsonOptions(kImageProfiles), env_, {ProfileManifestIndex()}),
+      conversions_(Selecting(Options(kube::kJobs), kConversionLabel, "true"), env_),
+      snapshots_(JsonOptions(kDependencySnapshots), env_) {
   AddHandlers();
 }
 
@@ -84,6 +89,19 @@ void Watches::AddHandlers() {
     const Queues* queues = queues_.load();
     if (queues != nullptr) queues->stragglers.Add(change.meta().Key());
   });
+  profiles_.AddHandler([this](const auto& change) {
+    const Queues* queues = queues_.load();
+    if (queues != nullptr && change.after != nullptr) queues->image_profiles.Add(change.meta().Key());
+  });
+  conversions_.AddHandler([this](const auto& change) {
+    const Queues* queues = queues_.load();
+    const kube::OwnerReference* owner = change.meta().Controller();
+    if (queues != nullptr && owner != nullptr) queues->image_profiles.Add({"", owner->name.str()});
+  });
+  snapshots_.AddHandler([this](const auto& change) {
+    const Queues* queues = queues_.load();
+    if (queues != nullptr) queues->snapshots.Add(change.meta().Key());  // one removed by hand comes back
+  });
 }
 
 void Watches::WakePolicyOf(const kube::ObjectMeta& incident, kube::Priority priority) {
@@ -112,6 +130,20 @@ void Watches::OnPlan(const kube::CacheChange<kube::ObjectView>& change) {
     if (const auto pod = pods_.store().Get(key)) WakeJobsOf(*pod, kube::Priority::kNormal);
   }
   for (const kube::ObjectKey& run : news.runs) queues->incidents.Add(run);
+  for (const kube::ObjectKey& snapshot : news.snapshots) queues->snapshots.Add(snapshot);
+  if (news.has_images) WakeForImagesOf(change.meta().name);
+}
+
+void Watches::WakeForImagesOf(std::string_view node) {
+  for (const auto& pod : pods_.store().ListBy("node", node)) WakeJobsOf(*pod, kube::Priority::kNormal);
+  const Queues* queues = queues_.load();
+  const auto images = reports_.ImagesOf(node);
+  if (queues == nullptr || images == nullptr) return;
+  for (const api::ImageReport& image : *images) {
+    for (const auto& profile : profiles_.store().ListBy(kProfileManifestIndex, image.manifest)) {
+      queues->image_profiles.Add(profile->meta.Key(), kube::Priority::kLow);
+    }
+  }
 }
 
 void Watches::WakeJob(const JobKey& key, kube::Priority priority) {
@@ -119,6 +151,7 @@ void Watches::WakeJob(const JobKey& key, kube::Priority priority) {
   if (queues == nullptr) return;
   if (IsTrainingJob(*key.kind)) queues->training_jobs.Add({key.ns, key.name}, priority);
   queues->training_runs.Add(key.ToObjectKey(), priority);
+  queues->image_requests.Add(key.ToObjectKey(), priority);
 }
 
 void Watches::WakeOwner(const kube::ObjectMeta& meta) {
@@ -248,7 +281,11 @@ Status Watches::Start(std::stop_token stop) {
   nodes_.Start();
   plans_.Start();
   incidents_.Start();
-  policies_.Start();  // nothing waits for it: there may be no such CRD yet after an upgrade
+  // Nothing waits for these: there may be no such CRD yet after an upgrade.
+  policies_.Start();
+  profiles_.Start();
+  conversions_.Start();
+  snapshots_.Start();
   const api::JobKind& training_job = api::JobKinds().front();
   while (!stop.stop_requested()) {
     const Status discovered = Discover(Deadline::After(env_.clock, kDiscoverTimeout));
@@ -286,6 +323,9 @@ void Watches::Stop() {
     for (auto& [kind, cache] : job_caches_) caches.push_back(cache.get());
   }
   for (kube::ObjectCache* cache : caches) cache->Stop();
+  snapshots_.Stop();
+  conversions_.Stop();
+  profiles_.Stop();
   policies_.Stop();
   incidents_.Stop();
   plans_.Stop();
@@ -345,9 +385,16 @@ void Watches::Resync() {
   }
   for (const auto& node : nodes_.store().List()) queues->node_plans.Add(node->meta.Key(), kube::Priority::kLow);
   for (const kube::ObjectKey& run : reports_.AlarmedRuns()) queues->incidents.Add(run);
+  for (const kube::ObjectKey& key : reports_.ReportedSnapshots()) queues->snapshots.Add(key, kube::Priority::kLow);
+  for (const auto& snapshot : snapshots_.store().List()) {
+    queues->snapshots.Add(snapshot->meta.Key(), kube::Priority::kLow);
+  }
   for (const auto& run : runs_.store().List()) queues->slowdowns.Add(run->meta.Key(), kube::Priority::kLow);
   for (const auto& policy : policies_.store().List()) {
     queues->stragglers.Add(policy->meta.Key(), kube::Priority::kLow);
+  }
+  for (const auto& profile : profiles_.store().List()) {
+    queues->image_profiles.Add(profile->meta.Key(), kube::Priority::kLow);
   }
   for (const auto& incident : incidents_.store().List()) {
     queues->incidents.Add({incident->meta.ns.str(), std::string(incident->meta.labels.Get(api::kRunLabel))},

@@ -26,6 +26,9 @@ struct Queues {
   kube::WorkQueue& incidents;
   kube::WorkQueue& slowdowns;
   kube::WorkQueue& stragglers;
+  kube::WorkQueue& image_requests;
+  kube::WorkQueue& image_profiles;
+  kube::WorkQueue& snapshots;
 };
 
 class Watches {
@@ -62,6 +65,9 @@ class Watches {
   const kube::Store<kube::ObjectView>& plans() const { return plans_.store(); }
   const kube::Store<kube::ObjectView>& incidents() const { return incidents_.store(); }
   const kube::Store<kube::ObjectView>& policies() const { return policies_.store(); }
+  const kube::Store<kube::ObjectView>& profiles() const { return profiles_.store(); }
+  const kube::Store<kube::JobView>& conversions() const { return conversions_.store(); }
+  const kube::Store<kube::ObjectView>& snapshots() const { return snapshots_.store(); }
   const NodeReports& reports() const { return reports_; }
   const ObservedTimesTracker& observed() const { return observed_; }
 
@@ -77,6 +83,8 @@ class Watches {
   void WakeJobsOf(const kube::PodView& pod, kube::Priority priority);
   void WakeJob(const JobKey& key, kube::Priority priority);
   void WakeOwner(const kube::ObjectMeta& meta);
+  // What the node says of its images has changed.
+  void WakeForImagesOf(std::string_view node);
   void WakePolicyOf(const kube::ObjectMeta& incident, kube::Priority priority);
   // The plans of the nodes on which the job has pods.
   void WakePlansOf(const api::JobKind& kind, const kube::ObjectView& job);
@@ -99,6 +107,9 @@ class Watches {
   kube::ObjectCache plans_;
   kube::ObjectCache incidents_;
   kube::ObjectCache policies_;
+  kube::ObjectCache profiles_;
+  kube::JobCache conversions_;
+  kube::ObjectCache snapshots_;
 
   mutable Mutex mutex_;
   std::vector<std::pair<const api::JobKind*, std::unique_ptr<kube::ObjectCache>>> job_caches_ GUARDED_BY(mutex_);

@@ -375,6 +375,12 @@ def check_bash_head(file: File, _: Tree) -> Hits:
         return
 
 
+def check_is_run(file: File, tree: Tree) -> Hits:
+    """Compiled tests are found by their names; a script runs only where it is named."""
+    if file.lines[0].startswith("#!") and file.path not in tree.files["scripts/test"].text:
+        yield 1, "no test run names this script: add it to scripts/test"
+
+
 TIME_WORDS = r"(timeout|interval|period|delay|deadline|lifetime|ttl|grace|backoff)"
 CPP = ["*.h", "*.cc", "*.c"]
 
@@ -430,6 +436,8 @@ RULES = [
                  "name the type after what it does; Util, Helper, Manager, Misc, Common and Base say nothing")),
     Rule("header-head", check_header_head, only=["*.h"]),
     Rule("built", check_is_built, only=["*.cc"]),
+    Rule("run", check_is_run, only=["tests/*_test", "tests/*_test.py"],
+         allow=["tests/integration/trainers_test"]),  # needs PyTorch, which no package of Debian brings
     Rule("todo",
          pattern(r"\b(TODO(?!\((perf|port|test)\))|FIXME|XXX|HACK)\b", "do it now, or file it and write TODO(perf), "
                  "TODO(port) or TODO(test) with what is missing; TODO(soon) blocks a release", where="text"),

@@ -4,8 +4,9 @@
   scripts/run_tests.py [--jobs N] [--timeout SECONDS] [--report FILE] PROGRAM|SCRIPT...
 
 A compiled program is taken for a GoogleTest program and counted test by test from its own XML. A script counts by its closing
-line "N passed, N failed, N skipped", or as one test by its exit code. Every skip is printed with its reason, every
-failure with the end of its output. Results are added to the report file, so that several runs can close with one line:
+line "N passed, N failed, N skipped", or as one test by its exit code: 77 is a skip, whose reason is the last line. Every skip
+is printed with its reason, the script's lines that begin with "skip"; one such line is about all. Every failure is printed
+with the end of its output. Results are added to the report file, so that several runs can close with one line:
 
   scripts/run_tests.py --close FILE      prints "N passed, N failed, N skipped" and exits 1 when anything failed
 """
@@ -22,6 +23,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 TAIL_LINES = 60
+SKIP_CODE = 77  # as automake and others have it
 CLOSING_LINES = 12  # of each failure, said once more at the end of a long log
 CLOSING_LINE = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$", re.M)
 
@@ -98,11 +100,16 @@ def read_gtest(result, xml_path, returncode):
 
 
 def read_script(result, returncode):
+    if returncode == SKIP_CODE:
+        result.skips = [(result.name, (result.output.strip().splitlines() or [""])[-1])]
+        return
     lines = CLOSING_LINE.findall(result.output)
     if lines:
         passed, failed, skipped = (int(n or 0) for n in lines[-1])
         result.passed = passed
         reasons = re.findall(r"^(?:skip|SKIP)\S*\s+(.*)$", result.output, re.M)
+        if len(reasons) == 1:
+            reasons *= skipped
         result.skips = [(result.name, reasons[i] if i < len(reasons) else "") for i in range(skipped)]
         told = re.findall(r"^(?:FAILED|FAIL|not ok)\s+(.*(?:\n(?!ok|FAIL|SKIP|skip|not ok|\d+ passed).*){0,8})", result.output, re.M)
         result.failures = [(result.name, told[i] if i < len(told) else "see above") for i in range(failed)]

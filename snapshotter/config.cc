@@ -29,6 +29,9 @@ ConfigSpec DescribeServeConfig(ServeConfig* config) {
   spec.Add("daemon", &config->runs_as_daemon, "Go to the background once the image is mounted.");
   spec.Add("writable", &config->is_writable, "Let the mount take writes; they are dropped when it is unmounted.");
   spec.Add("stateFolder", &config->state_folder, "Where layers are mounted and the control socket lies.");
+  spec.Add("controlSocket", &config->control_socket,
+           "A second socket that answers `stats` and `hotset`, for whoever keeps this process. Empty: none.")
+      .Env("PACELINE_SNAPSHOTTER_CONTROL");
   AddBackingField(spec, &config->backing);
   spec.Add("cache.folder", &config->cache_folder,
            "Where chunks are kept, on ext4, xfs or btrfs. Empty: the first folder /var/lib/paceline/blocks-N that no "
@@ -36,6 +39,16 @@ ConfigSpec DescribeServeConfig(ServeConfig* config) {
   AddFetchFields(spec, &config->fetch);
   spec.Add("fetch.hotSet", &config->hot_set,
            "File with the chunks that an earlier start read (pacectl image hotset record); they are fetched first.");
+  spec.Add("hotSet.use", &config->hot_set_use,
+           "What to do with the hot set beside the image: fetch it first, record one as well where there is none "
+           "(record), or none.")
+      .OneOf({"none", "fetch", "record"})
+      .Env("PACELINE_SNAPSHOTTER_HOT_SET");
+  spec.Add("hotSet.folder", &config->hot_set_folder, "Where recorded sets are kept that the store does not take.");
+  spec.Add("hotSet.window", &config->hot_set_window, "How long reads are recorded, from the first one on.").Positive();
+  spec.Add("hotSet.maxBytes", &config->hot_set_limit, "Most that is fetched ahead.");
+  spec.Add("firstStart.readAround", &config->read_around,
+           "So much behind each read is fetched as well while a first hot set is recorded.");
   AddRegistryAccess(spec, &config->registry);
   spec.Add("log.file", &config->log_file, "Where a daemon's log goes. Empty: nowhere.");
   spec.Add("log.level", &config->log_level, "Least important lines that are logged.");
@@ -52,6 +65,16 @@ BackingChoice BackingOf(const std::string& backing) {
   if (backing == "file") return BackingChoice::kFile;
   if (backing == "loop") return BackingChoice::kLoop;
   return BackingChoice::kProbe;
+}
+
+MountHotSetOptions HotSetOptionsOf(const ServeConfig& config) {
+  MountHotSetOptions options;
+  if (config.hot_set_use == "none") options.use = HotSetUse::kNone;
+  if (config.hot_set_use == "record") options.use = HotSetUse::kRecord;
+  options.folder = config.hot_set_folder;
+  options.window = config.hot_set_window;
+  options.max_prefetch_bytes = config.hot_set_limit.bytes;
+  return options;
 }
 
 blocks::EngineOptions EngineOptionsOf(const FetchConfig& config) {

@@ -8,6 +8,7 @@
 #include "lib/base/config.h"
 #include "lib/blocks/registry/registry_config.h"
 #include "snapshotter/image_mount.h"
+#include "snapshotter/mount_hot_set.h"
 
 namespace paceline::snapshotter {
 
@@ -27,10 +28,16 @@ struct ServeConfig {
   bool runs_as_daemon = false;
   bool is_writable = false;
   std::string state_folder = "/run/paceline/images";
+  std::string control_socket;
   std::string cache_folder;
   std::string backing = "auto";
   FetchConfig fetch;
   std::string hot_set;
+  std::string hot_set_use = "fetch";
+  std::string hot_set_folder = "/var/lib/paceline/hot-sets";
+  Duration hot_set_window = std::chrono::seconds(120);
+  ByteSize hot_set_limit{uint64_t{4} << 30};
+  ByteSize read_around{512 << 10};
   std::string log_file;
   blocks::RegistryConfig registry;
   LogLevel log_level = LogLevel::kInfo;
@@ -47,6 +54,8 @@ void AddBackingField(ConfigSpec& spec, std::string* backing);
 
 // What the parts are told.
 BackingChoice BackingOf(const std::string& backing);
+// But for the set that is given.
+MountHotSetOptions HotSetOptionsOf(const ServeConfig& config);
 blocks::EngineOptions EngineOptionsOf(const FetchConfig& config);
 
 }  // namespace paceline::snapshotter

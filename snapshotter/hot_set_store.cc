@@ -17,10 +17,8 @@ Json DescriptorJson(const blocks::Descriptor& descriptor) {
 
 }  // namespace
 
-std::string HotSetTag(const blocks::Digest& image) { return "paceline-hot-v1-" + image.Hex(); }
-
 Result<HotSet> LoadHotSet(blocks::BlobStore& store, const blocks::Digest& image, Deadline deadline) {
-  ASSIGN_OR_RETURN(const blocks::StoredManifest stored, store.GetManifest(HotSetTag(image), deadline));
+  ASSIGN_OR_RETURN(const blocks::StoredManifest stored, store.GetManifest(blocks::HotSetTag(image), deadline));
   Result<Json> manifest = ParseJson(stored.bytes);
   if (!manifest.ok()) return DataLossError("hot set manifest: " + manifest.status().message());
   if (JsonStringOr(*manifest, "subject.digest", "").value_or("") != image.ToString()) {
@@ -36,10 +34,13 @@ Result<HotSet> LoadHotSet(blocks::BlobStore& store, const blocks::Digest& image,
   return set;
 }
 
-Status SaveHotSet(blocks::BlobStore& store, const blocks::Digest& image, const HotSet& set, Deadline deadline) {
-  const Result<blocks::StoredManifest> there = store.GetManifest(HotSetTag(image), deadline);
-  if (there.ok()) return AlreadyExistsError("the image has a hot set");
-  if (there.status().code() != StatusCode::kNotFound) return there.status();
+Status SaveHotSet(blocks::BlobStore& store, const blocks::Digest& image, const HotSet& set, HotSetSave mode,
+                  Deadline deadline) {
+  if (mode == HotSetSave::kFirst) {
+    const Result<blocks::StoredManifest> there = store.GetManifest(blocks::HotSetTag(image), deadline);
+    if (there.ok()) return AlreadyExistsError("the image has a hot set");
+    if (there.status().code() != StatusCode::kNotFound) return there.status();
+  }
   ASSIGN_OR_RETURN(const blocks::StoredManifest subject, store.GetManifest(image.ToString(), deadline));
   ASSIGN_OR_RETURN(const blocks::Descriptor config,
                    blocks::WriteWholeBlob(store, blocks::kEmptyMediaType, blocks::kEmptyConfig, deadline));
@@ -51,7 +52,7 @@ Status SaveHotSet(blocks::BlobStore& store, const blocks::Digest& image, const H
                          {"config", DescriptorJson(config)},
                          {"layers", {DescriptorJson(blob)}},
                          {"subject", DescriptorJson(subject.descriptor)}};
-  return store.PutManifest(HotSetTag(image), blocks::kManifestMediaType, DumpJson(manifest), deadline).status();
+  return store.PutManifest(blocks::HotSetTag(image), blocks::kManifestMediaType, DumpJson(manifest), deadline).status();
 }
 
 }  // namespace paceline::snapshotter

@@ -2,12 +2,13 @@
 // other nodes fetch first what a start needs. A set is a hint: it names chunks and nothing else, so a wrong one costs
 // bytes and never correctness.
 //
-// Callers: HotSetRecorder. Stateless; calls block for the store.
+// Callers: HotSetRecorder, MountHotSet. Stateless; calls block for the store.
 #pragma once
 
 #include <string>
 
 #include "lib/blocks/format/blob_store.h"
+#include "lib/blocks/format/hot_set_tag.h"
 #include "snapshotter/hot_set.h"
 
 namespace paceline::snapshotter {
@@ -15,13 +16,12 @@ namespace paceline::snapshotter {
 inline constexpr char kHotSetArtifactType[] = "application/vnd.paceline.hot-set.v1";
 inline constexpr char kHotSetMediaType[] = "application/vnd.paceline.hot-set.v1+json";
 
-// `image`: digest of the converted image's manifest.
-std::string HotSetTag(const blocks::Digest& image);
-
-// kNotFound when the image has none; kDataLoss for what is none.
+// `image`: digest of the converted image's manifest. kNotFound when the image has none; kDataLoss for what is none.
 Result<HotSet> LoadHotSet(blocks::BlobStore& store, const blocks::Digest& image, Deadline deadline);
 
-// kAlreadyExists when the image has one, which stays.
-Status SaveHotSet(blocks::BlobStore& store, const blocks::Digest& image, const HotSet& set, Deadline deadline);
+enum class HotSetSave { kFirst, kReplace };
+// kAlreadyExists when the image has one, which stays (with kFirst).
+Status SaveHotSet(blocks::BlobStore& store, const blocks::Digest& image, const HotSet& set, HotSetSave mode,
+                  Deadline deadline);
 
 }  // namespace paceline::snapshotter

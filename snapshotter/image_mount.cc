@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "lib/base/filesystem.h"
+#include "snapshotter/metadata_pages.h"
 
 namespace paceline::snapshotter {
 namespace {
@@ -82,6 +83,8 @@ Status ImageMount::MountLayers() {
       mounted = MountErofs(file, MountPlace::LayerFolder(number), backing_).Annotate(mounted.message() + "; then");
     }
     RETURN_IF_ERROR(mounted);
+    // A loop device reads its file past the file's page cache.
+    if (backing_ == Backing::kFile) StoreMetadataPages(*session_, number, image_, number).IgnoreError();
   }
   return Status();
 }

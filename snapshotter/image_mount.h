@@ -24,13 +24,15 @@ enum class BackingChoice { kProbe, kFile, kLoop };
 struct ImageMountOptions {
   MountPlace place;
   BackingChoice backing = BackingChoice::kProbe;
-  std::string upper_folder;  // where writes go; "" for a read-only mount
+  std::string upper_folder;      // where writes go; "" for a read-only mount
+  ReadAround* around = nullptr;  // is told of each read; may be null
 };
 
 class ImageMount {
  public:
-  // Mounts. `image` and `clock` are borrowed. After a failure nothing of it is left. kAlreadyExists when something is
-  // mounted there. Must not run in a thread that serves anything: mounting reads from the layer files.
+  // Mounts. `image`, `clock` and the options' ReadAround are borrowed. After a failure nothing of it is left.
+  // kAlreadyExists when something is mounted there. Must not run in a thread that serves anything: mounting reads from
+  // the layer files.
   static Result<std::unique_ptr<ImageMount>> Mount(const ImageMountOptions& options, blocks::ImageReader& image,
                                                    const Clock& clock);
   // As TakeDown with kLazily, of what is left.
@@ -44,13 +46,18 @@ class ImageMount {
 
  private:
   ImageMount(const ImageMountOptions& options, blocks::ImageReader& image)
-      : options_(options), layer_count_(image.layer_count()), layers_(image), files_(layers_) {}
+      : options_(options),
+        image_(image),
+        layer_count_(image.layer_count()),
+        layers_(image, options.around),
+        files_(layers_) {}
 
   Status MakeFolders();
   Status MountLayers();
   Status MountTop();
 
   const ImageMountOptions options_;
+  blocks::ImageReader& image_;
   const size_t layer_count_;
   ImageLayers layers_;
   LayerFiles files_;

@@ -11,7 +11,6 @@
 namespace paceline::snapshotter {
 namespace {
 
-constexpr uint64_t kFirstLayerInode = 2;
 // Nothing here ever changes.
 constexpr std::chrono::hours kLifetime{24};
 constexpr uint32_t kPreferredBytes = 1 << 20;
@@ -41,6 +40,11 @@ fusefs::Entry FileEntry(uint64_t number, uint64_t size) { return {FileAttributes
 std::optional<uint64_t> ImageLayers::SizeOf(uint64_t number) {
   if (number >= image_.layer_count()) return std::nullopt;
   return image_.index(number).header().image_bytes();
+}
+
+Status ImageLayers::Read(uint64_t number, uint64_t offset_bytes, std::span<char> out) {
+  if (around_ != nullptr) around_->Note(number, offset_bytes, out.size());
+  return image_.Read(number, offset_bytes, out);
 }
 
 std::vector<uint64_t> ImageLayers::Numbers() {
@@ -84,6 +88,8 @@ int LayerFiles::Open(const fusefs::Caller&, uint64_t inode, int flags, fusefs::O
   if ((flags & O_ACCMODE) != O_RDONLY) return EROFS;
   // EROFS keeps the pages; a second copy of them below would only cost memory.
   opened->uses_page_cache = false;
+  // But for metadata, which EROFS reads through the page cache of this file (metadata_pages.h).
+  opened->keeps_cached_pages = true;
   return 0;
 }
 

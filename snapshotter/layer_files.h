@@ -10,8 +10,12 @@
 
 #include "lib/blocks/engine/chunk_engine.h"
 #include "lib/fusefs/operations.h"
+#include "snapshotter/read_around.h"
 
 namespace paceline::snapshotter {
+
+// The inode of layer 0; the others follow.
+inline constexpr uint64_t kFirstLayerInode = 2;
 
 // The layers that are served. Implementations are thread-safe; calls end within a limit of their own.
 class LayerSet {
@@ -28,17 +32,16 @@ class LayerSet {
 // Those of one image, numbered from the bottom.
 class ImageLayers final : public LayerSet {
  public:
-  // Borrowed.
-  explicit ImageLayers(blocks::ImageReader& image) : image_(image) {}
+  // Borrowed. `around` is told of each read; may be null.
+  ImageLayers(blocks::ImageReader& image, ReadAround* around) : image_(image), around_(around) {}
 
   std::optional<uint64_t> SizeOf(uint64_t number) override;
-  Status Read(uint64_t number, uint64_t offset_bytes, std::span<char> out) override {
-    return image_.Read(number, offset_bytes, out);
-  }
+  Status Read(uint64_t number, uint64_t offset_bytes, std::span<char> out) override;
   std::vector<uint64_t> Numbers() override;
 
  private:
   blocks::ImageReader& image_;
+  ReadAround* const around_;
 };
 
 class LayerFiles final : public fusefs::Operations {

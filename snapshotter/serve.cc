@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "lib/base/filesystem.h"
 #include "lib/base/json.h"
@@ -11,8 +12,8 @@
 #include "lib/base/unique_fd.h"
 #include "lib/blocks/registry/registry_store.h"
 #include "snapshotter/control_loop.h"
-#include "snapshotter/hot_set.h"
 #include "snapshotter/image_opener.h"
+#include "snapshotter/read_around.h"
 
 namespace paceline::snapshotter {
 namespace {
@@ -61,19 +62,6 @@ Json StatsJson(const blocks::ImageReader& image, const blocks::ChunkCache& cache
             {"fullDisk", kept.full_disk}}}};
 }
 
-std::vector<blocks::Digest> IndexDigests(const blocks::BlockImageManifest& manifest) {
-  std::vector<blocks::Digest> digests;
-  for (const blocks::BlockLayer& layer : manifest.layers) digests.push_back(layer.index.digest);
-  return digests;
-}
-
-Status StartPrefetch(const std::string& path, const blocks::BlockImageManifest& manifest, blocks::ImageReader& image) {
-  ASSIGN_OR_RETURN(const std::string text, RealFileSystem().ReadFile(path, kMaxHotSetBytes));
-  ASSIGN_OR_RETURN(const HotSet set, ParseHotSet(text));
-  image.Prefetch(ChunksFor(set, IndexDigests(manifest)), blocks::FetchPriority::kPrefetch);
-  return Status();
-}
-
 // All that lives as long as the mount, in the order of its making.
 class Server {
  public:
@@ -89,17 +77,29 @@ class Server {
     RETURN_IF_ERROR(RemoveDeadMount());
     std::string cache_folder;
     ASSIGN_OR_RETURN(cache_, OpenCache(config_, clock_, &cache_folder));
-    ASSIGN_OR_RETURN(std::unique_ptr<blocks::BlobStore> store,
-                     blocks::OpenStoreUrl(config_.store, blocks::StoreAccess::kRead,
-                                          blocks::RegistryOptionsOf(config_.registry), files_, clock_, stop));
+    ASSIGN_OR_RETURN(const std::shared_ptr<blocks::BlobStore> store, OpenStore(blocks::StoreAccess::kRead, stop));
     const Deadline deadline = Deadline::After(clock_, config_.fetch.open_limit);
     ASSIGN_OR_RETURN(const blocks::Digest digest, blocks::ParseDigest(config_.image));
     ASSIGN_OR_RETURN(manifest_, LoadManifest(*store, digest, cache_folder + "/manifests", deadline));
     engine_ = std::make_unique<blocks::ChunkEngine>(EngineOptionsOf(config_.fetch), *cache_, nullptr, clock_);
-    ASSIGN_OR_RETURN(image_, OpenImage(manifest_, std::move(store), *cache_, *engine_, deadline));
-    if (!config_.hot_set.empty()) RETURN_IF_ERROR(StartPrefetch(config_.hot_set, manifest_, *image_));
+    ASSIGN_OR_RETURN(image_, OpenImage(manifest_, store, *cache_, *engine_, deadline));
+    around_ = std::make_unique<ReadAround>(*image_, config_.read_around.bytes);
+    MountHotSetOptions hot_set = HotSetOptionsOf(config_);
+    if (!config_.hot_set.empty()) {
+      ASSIGN_OR_RETURN(const std::string text, files_.ReadFile(config_.hot_set, kMaxHotSetBytes));
+      ASSIGN_OR_RETURN(hot_set.given, ParseHotSet(text));
+    }
+    // While it is being mounted the first chunks travel.
+    hot_set_ = std::make_unique<MountHotSet>(
+        std::move(hot_set), HotSetImage{digest, IndexDigests(manifest_), *image_, *around_},
+        [this, store](blocks::StoreAccess access) -> Result<std::shared_ptr<blocks::BlobStore>> {
+          if (access == blocks::StoreAccess::kRead) return store;
+          return OpenStore(access, {});
+        },
+        clock_, log_);
 
     ImageMountOptions options;
+    options.around = around_.get();
     options.place = place_;
     options.backing = BackingOf(config_.backing);
     if (config_.is_writable) {
@@ -109,15 +109,26 @@ class Server {
     }
     ASSIGN_OR_RETURN(mount_, ImageMount::Mount(options, *image_, clock_));
     ASSIGN_OR_RETURN(listener_, ListenLocal(place_.socket()));
+    if (!config_.control_socket.empty()) {
+      ASSIGN_OR_RETURN(keepers_, ListenLocal(config_.control_socket));
+    }
     return Status();
   }
 
   void Run(StopSignal& stop) {
+    std::jthread keepers;
+    if (keepers_.get() >= 0) {
+      keepers = std::jthread([this](std::stop_token end) {
+        RunControlLoop(
+            keepers_.get(), [this](const std::string& line) { return AnswerLook(line); }, clock_, std::move(end));
+      });
+    }
     RunControlLoop(
         listener_.get(), [&](const std::string& line) { return Answer(line, stop); }, clock_, stop.token());
     if (mount_ == nullptr) return;
     const Status down = mount_->TakeDown(Detach::kLazily);
     if (!down.ok()) log_.Warn("unmount failed", {{"directory", place_.directory}, {"error", down}});
+    hot_set_->Finish();
   }
 
   std::string Summary() const {
@@ -127,6 +138,13 @@ class Server {
   const MountPlace& place() const { return place_; }
 
  private:
+  Result<std::shared_ptr<blocks::BlobStore>> OpenStore(blocks::StoreAccess access, const std::stop_token& stop) const {
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<blocks::BlobStore> store,
+        blocks::OpenStoreUrl(config_.store, access, blocks::RegistryOptionsOf(config_.registry), files_, clock_, stop));
+    return std::shared_ptr<blocks::BlobStore>(std::move(store));
+  }
+
   // What a server that was killed has left there serves nobody any more, and would be in the way of its successor.
   Status RemoveDeadMount() const {
     ASSIGN_OR_RETURN(const std::vector<std::string> left, MountsBelow(place_.folder));
@@ -140,16 +158,31 @@ class Server {
     return down.code() == StatusCode::kNotFound ? Status() : down;
   }
 
-  std::string Answer(const std::string& line, StopSignal& stop) {
-    if (line == "stats") return DumpJson(StatsJson(*image_, *cache_));
+  Json Stats() const {
+    Json json = StatsJson(*image_, *cache_);
+    const HotSetFacts facts = hot_set_->facts();
+    json["hotSet"] = {{"state", HotSetPhaseText(facts.phase)}, {"chunks", facts.chunks}, {"bytes", facts.bytes}};
+    return json;
+  }
+
+  // Changes nothing; from any thread.
+  std::string AnswerLook(const std::string& line) const {
+    if (line == "stats") return DumpJson(Stats());
     if (line == "hotset") return EncodeHotSet({IndexDigests(manifest_), image_->accesses().accesses()});
+    return "error: unknown command";
+  }
+
+  std::string Answer(const std::string& line, StopSignal& stop) {
+    if (line == "stats" || line == "hotset") return AnswerLook(line);
     if (line == "settle") {
       engine_->AwaitIdle(Deadline::After(clock_, config_.fetch.open_limit));
-      return DumpJson(StatsJson(*image_, *cache_));
+      return DumpJson(Stats());
     }
     if (line != "unmount" && line != "unmount force") return "error: unknown command";
     const Status down = mount_->TakeDown(line == "unmount" ? Detach::kNo : Detach::kLazily);
     if (!down.ok()) return "error: " + down.message();
+    // Before the answer: whoever gets it may mount the same at once.
+    hot_set_->Finish();
     stop.RequestStop();
     return "unmounted";
   }
@@ -164,8 +197,11 @@ class Server {
   std::unique_ptr<blocks::ChunkCache> cache_;
   std::unique_ptr<blocks::ChunkEngine> engine_;
   std::unique_ptr<blocks::ImageReader> image_;
+  std::unique_ptr<ReadAround> around_;
+  std::unique_ptr<MountHotSet> hot_set_;
   std::unique_ptr<ImageMount> mount_;
   UniqueFd listener_;
+  UniqueFd keepers_;  // of whoever keeps this process; may be none
 };
 
 }  // namespace

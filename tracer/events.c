@@ -4,10 +4,6 @@
 // Tells NCCL that the event is watched, where a missing handle would make it leave out the children.
 static void* WatchedHandle(void) { return (void*)(uintptr_t)RingHandle(&g_tracer.ring, RING_HANDLE_OTHER, 0, 0); }
 
-static inline uint32_t TypeOf(int version, const struct DescrHead* head) {
-  return version >= 5 ? (uint32_t)head->type_word : head->type_byte;
-}
-
 static void* StartOther(int version, uint32_t type, void* context, const void* descr) {
   switch (type) {
     case kEventColl:
@@ -28,28 +24,21 @@ static void* StartOther(int version, uint32_t type, void* context, const void* d
   }
 }
 
-int TracerStart(int version, void* context, void** handle, void* descr) {
-  if (handle == NULL) return 0;
+int StartEvent(void* context, void** handle, void* descr, int version) {
   *handle = NULL;
-  if (descr == NULL) return 0;
   const uint32_t type = TypeOf(version, descr);
-  if (__builtin_expect(__atomic_load_n(&g_tracer.is_on, __ATOMIC_ACQUIRE) != 0, 1)) {
+  if (__atomic_load_n(&g_tracer.is_on, __ATOMIC_ACQUIRE) != 0) {
     *handle = type == kEventProxyStep ? StartStep(descr) : StartOther(version, type, context, descr);
   }
-  if (__builtin_expect(g_forwards, 0)) ForwardStart(version, type, context, handle, descr);
+  if (g_forwards) ForwardStart(version, type, context, handle, descr);
   return 0;
 }
 
-int TracerStop(void* opaque) {
+int StopEvent(void* opaque) {
   const uint64_t handle = (uint64_t)(uintptr_t)opaque;
-  // No handle has this tag while tracing is off.
-  if (__builtin_expect(IsHandle(handle, RING_HANDLE_STEP) && !g_forwards, 1)) {
-    StopStep(handle);
-    return 0;
-  }
   if (handle == 0) return 0;
-  if (__builtin_expect(g_forwards, 0)) ForwardStop(handle);
-  if (__builtin_expect(__atomic_load_n(&g_tracer.is_on, __ATOMIC_ACQUIRE) == 0, 0)) return 0;
+  if (g_forwards) ForwardStop(handle);
+  if (__atomic_load_n(&g_tracer.is_on, __ATOMIC_ACQUIRE) == 0) return 0;
   if (IsHandle(handle, RING_HANDLE_STEP)) {
     StopStep(handle);
   } else if (IsHandle(handle, RING_HANDLE_PROXY)) {
@@ -64,16 +53,11 @@ int TracerStop(void* opaque) {
   return 0;
 }
 
-int TracerRecord(void* opaque, int state, void* args) {
+int RecordEvent(void* opaque, int state, void* args) {
   const uint64_t handle = (uint64_t)(uintptr_t)opaque;
-  // No handle has this tag while tracing is off.
-  if (__builtin_expect(IsHandle(handle, RING_HANDLE_STEP) && !g_forwards, 1)) {
-    RecordStep(handle, state, args);
-    return 0;
-  }
   if (handle == 0) return 0;
-  if (__builtin_expect(g_forwards, 0)) ForwardRecord(handle, state, args);
-  if (__builtin_expect(__atomic_load_n(&g_tracer.is_on, __ATOMIC_ACQUIRE) == 0, 0)) return 0;
+  if (g_forwards) ForwardRecord(handle, state, args);
+  if (__atomic_load_n(&g_tracer.is_on, __ATOMIC_ACQUIRE) == 0) return 0;
   if (IsHandle(handle, RING_HANDLE_STEP)) {
     RecordStep(handle, state, args);
   } else if (IsHandle(handle, RING_HANDLE_PROXY)) {

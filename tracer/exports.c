@@ -11,13 +11,9 @@ static int InitV4(void** context, int* mask, const char* name, uint64_t comm_has
   return TracerInit(4, context, mask, &identity, log);
 }
 
-static int Stop(void* handle) { return TracerStop(handle); }
-static int Record(void* handle, int state, void* args) { return TracerRecord(handle, state, args); }
-static int Finalize(void* context) { return TracerFinalize(context); }
-
-#define START(version)                                                    \
+#define START(version, since)                                             \
   static int StartV##version(void* context, void** handle, void* descr) { \
-    return TracerStart(version, context, handle, descr);                  \
+    return TracerStartV##since(context, handle, descr, version);          \
   }
 #define INIT_OLD(version)                                       \
   static int InitV##version(void** context, int* mask) {        \
@@ -33,19 +29,19 @@ static int Finalize(void* context) { return TracerFinalize(context); }
 #define TABLE(version)                                       \
   EXPORT const struct ProfilerTable ncclProfiler_v##version; \
   const struct ProfilerTable ncclProfiler_v##version = {     \
-      "Paceline", (AnyInit)InitV##version, StartV##version, Stop, Record, Finalize};
+      "Paceline", (AnyInit)InitV##version, StartV##version, TracerStop, TracerRecord, TracerFinalize};
 
 INIT_OLD(1)
 INIT_OLD(2)
 INIT_OLD(3)
 INIT_NEW(5)
 INIT_NEW(6)
-START(1)
-START(2)
-START(3)
-START(4)
-START(5)
-START(6)
+START(1, 4)
+START(2, 4)
+START(3, 4)
+START(4, 4)
+START(5, 5)
+START(6, 5)
 TABLE(1)
 TABLE(2)
 TABLE(3)

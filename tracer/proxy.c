@@ -1,68 +1,29 @@
-// Proxy operations and their steps: what moves over the network. The step callbacks are the hot path: some twenty loads
-// and stores, one clock reading, no lock, no system call, nothing allocated.
+// Proxy operations: what moves over the network for one call on one channel. Their steps are in steps.c.
 #include "tracer/tracer.h"
 
-enum { kProbes = 64, kStates = 32 };
-
-// Place of each state in the life of a step, by direction; 0: not a state of such a step.
-static const uint8_t kOrder[2][kStates] = {
-    {[kStateStepRecvWait] = 1, [kStateStepRecvFlushWait] = 2, [kStateStepRecvGpuWait] = 3},
-    {[kStateStepSendGpuWait] = 1, [kStateStepSendPeerWait] = 2, [kStateStepSendWait] = 3},
-};
-
-static inline int IsOpenStep(uint32_t state) { return state != RING_STEP_NONE && state != RING_STEP_STOP; }
+enum { kProbes = 64 };
 
 static void SetOwner(uint32_t index, struct ThreadState* thread) {
-  struct ProxyOwner* owner = &g_tracer.owners[index];
-  RING_STORE(owner->thread, thread);
-  // Zero matches no thread: without a TSC every callback takes the slow way.
-  RING_STORE(owner->thread_pointer, g_tracer.ring.clock == RING_CLOCK_TSC ? ThreadPointer() : 0);
+  RING_STORE(g_tracer.owners[index].thread, thread);
+  // Zero matches no thread: one without a ring shares its state, and never goes the quick way.
+  RING_STORE(g_tracer.owners[index].thread_pointer, thread->writer.entry != NULL ? ThreadPointer() : 0);
 }
 
-static struct ThreadState* OwnerThread(uint32_t index) {
+struct ThreadState* OwnerThread(uint32_t index) {
   struct ThreadState* thread = CurrentThread();
   if (RING_LOAD(g_tracer.owners[index].thread_pointer) != ThreadPointer()) SetOwner(index, thread);
   return thread;
 }
 
-// Who calls, and when. In a step callback both come without a function call, which would cost it a dozen registers
-// saved and restored; where they cannot, the callback starts again in its slow copy.
-struct Caller {
-  struct ThreadState* thread;
-  uint64_t now;
-};
-enum Way { kFast, kSlow };
-
-static inline int CanBeFast(uint32_t index) {
-#if defined(__x86_64__)
-  return RING_LOAD(g_tracer.owners[index].thread_pointer) == ThreadPointer();
-#else
-  (void)index;
-  return 0;
-#endif
-}
-
-static inline struct Caller CallerOf(enum Way way, uint32_t index) {
-#if defined(__x86_64__)
-  if (way == kFast) return (struct Caller){RING_LOAD(g_tracer.owners[index].thread), __builtin_ia32_rdtsc()};
-#endif
-  (void)way;
-  return (struct Caller){OwnerThread(index), RingNow(&g_tracer.ring)};
-}
-
-static inline struct RingProxy* OpenProxyAt(uint32_t index, uint64_t handle) {
-  if (__builtin_expect(index >= g_tracer.ring.proxies_capacity, 0)) return NULL;
+struct RingProxy* OpenProxyAt(uint32_t index, uint64_t handle) {
+  if (index >= g_tracer.ring.proxies_capacity) return NULL;
   struct RingProxy* proxy = &g_tracer.ring.proxies[index];
   if ((RING_LOAD(proxy->generation) & 0xfffff) != HandleGeneration(handle)) return NULL;
   return RING_LOAD(proxy->state) == RING_OPEN ? proxy : NULL;
 }
 
-static struct RingProxy* ProxyOf(uint64_t handle) {
+struct RingProxy* ProxyOf(uint64_t handle) {
   return IsHandle(handle, RING_HANDLE_PROXY) ? OpenProxyAt(HandleIndex(handle), handle) : NULL;
-}
-
-static inline struct RingProxy* ProxyOfStep(uint64_t handle) {
-  return OpenProxyAt(HandleIndex(handle) / RING_STEPS, handle);  // the caller has looked at the kind
 }
 
 static int Claim(struct RingProxy* proxy, uint32_t from) {
@@ -147,7 +108,12 @@ void* StartProxy(void* context, const struct DescrProxyOp* descr) {
   SetOwner(index, thread);
   AttachToCall(index, call, is_foreign);
   Account(thread, now);
-  return (void*)(uintptr_t)RingHandle(&g_tracer.ring, RING_HANDLE_PROXY, generation, index);
+  struct ProxyOwner* owner = &g_tracer.owners[index];
+  owner->proxy = proxy;
+  RING_STORE(owner->steps, RingHandle(&g_tracer.ring, RING_HANDLE_STEP, generation, index * RING_STEPS));
+  const uint64_t handle = RingHandle(&g_tracer.ring, RING_HANDLE_PROXY, generation, index);
+  RING_STORE(owner->handle, handle);
+  return (void*)(uintptr_t)handle;
 }
 
 static void PushProxy(struct ThreadState* thread, const struct RingProxy* proxy) {
@@ -172,6 +138,8 @@ void StopProxy(uint64_t handle) {
   PushProxy(thread, proxy);
   RING_STORE(proxy->state, RING_STOPPED);
   RingEndWrite(&proxy->version, odd);
+  RING_STORE(g_tracer.owners[index].handle, 0);
+  RING_STORE(g_tracer.owners[index].steps, 0);
   const uint32_t call = RING_LOAD(g_tracer.owners[index].call);
   if (call != RING_NONE) {
     __atomic_fetch_sub(&g_tracer.ring.calls[call].open_proxies, 1, __ATOMIC_RELAXED);
@@ -221,120 +189,3 @@ void RecordProxy(uint64_t handle, int state, const struct StateArgs* args) {
   RingEndWrite(&proxy->version, odd);
   Account(thread, now);
 }
-
-static __attribute__((noinline, cold)) void* StartStepSlowly(const struct DescrProxyStep* descr);
-
-static inline __attribute__((always_inline)) void* StartStepBy(enum Way way, const struct DescrProxyStep* descr) {
-  const uint64_t parent = (uint64_t)(uintptr_t)descr->head.parent;
-  struct RingProxy* proxy = ProxyOf(parent);
-  if (proxy == NULL) {
-    // Without a parent NCCL was given no handle for the operation; that was counted there.
-    if (parent != 0) RingCountDrop(&g_tracer.ring, RING_DROP_STALE_HANDLE);
-    return NULL;
-  }
-  const uint32_t number = (uint32_t)descr->step, slot = number % RING_STEPS;
-  struct RingStep* step = &proxy->step[slot];
-  const uint32_t index = HandleIndex(parent) * RING_STEPS + slot;
-  void* handle = (void*)(uintptr_t)RingHandle(&g_tracer.ring, RING_HANDLE_STEP, HandleGeneration(parent), index);
-  const uint32_t old_state = RING_LOAD(step->state);
-  // A receive that the network does not take is started again on every poll.
-  if (IsOpenStep(old_state) && RING_LOAD(step->number) == number) return handle;
-  if (way == kFast && __builtin_expect(!CanBeFast(HandleIndex(parent)), 0)) return StartStepSlowly(descr);
-  const struct Caller caller = CallerOf(way, HandleIndex(parent));
-  const uint64_t now = caller.now;
-  const uint32_t odd = RingBeginWrite(&proxy->version);
-  if (__builtin_expect(IsOpenStep(old_state), 0)) {
-    RING_ADD(proxy->done, 1);
-    RING_STORE(proxy->flags, proxy->flags | RING_PROXY_LOST_STOP);
-    RingCountDrop(&g_tracer.ring, RING_DROP_LOST_STOP);
-  }
-  RING_STORE(step->number, number);
-  RING_STORE(step->state, RING_STEP_START);
-  RING_STORE(step->time, now);
-  RING_ADD(proxy->started, 1);
-  RING_STORE(proxy->last_state, RING_STEP_START);
-  RING_STORE(proxy->last, now);
-  RingEndWrite(&proxy->version, odd);
-  Account(caller.thread, now);
-  return handle;
-}
-
-static void* StartStepSlowly(const struct DescrProxyStep* descr) { return StartStepBy(kSlow, descr); }
-void* StartStep(const struct DescrProxyStep* descr) { return StartStepBy(kFast, descr); }
-
-static __attribute__((noinline, cold)) void RecordStepSlowly(uint64_t handle, int state, const struct StateArgs* args);
-
-static inline __attribute__((always_inline)) void RecordStepBy(enum Way way, uint64_t handle, int state,
-                                                               const struct StateArgs* args) {
-  struct RingProxy* proxy = ProxyOfStep(handle);
-  if (__builtin_expect(proxy == NULL, 0)) {
-    RingCountDrop(&g_tracer.ring, RING_DROP_STALE_HANDLE);
-    return;
-  }
-  struct RingStep* step = &proxy->step[handle % RING_STEPS];
-  const uint32_t old_state = RING_LOAD(step->state);
-  // While the receiver has no room this comes at the speed of the polling loop: no clock, no store.
-  if (old_state == (uint32_t)state) return;
-  const uint8_t* order = kOrder[RING_LOAD(proxy->is_send) != 0];
-  const uint32_t new_place = (uint32_t)state < kStates ? order[state] : 0;
-  const uint32_t old_place = old_state < kStates ? order[old_state] : 0;
-  if (__builtin_expect(new_place <= old_place || !IsOpenStep(old_state), 0)) {
-    RingCountDrop(&g_tracer.ring, RING_DROP_BAD_STATE);
-    return;
-  }
-  const uint32_t index = HandleIndex(handle) / RING_STEPS;
-  if (way == kFast && __builtin_expect(!CanBeFast(index), 0)) return RecordStepSlowly(handle, state, args);
-  const struct Caller caller = CallerOf(way, index);
-  const uint64_t now = caller.now;
-  const uint64_t waited = now - RING_LOAD(step->time);
-  const uint32_t odd = RingBeginWrite(&proxy->version);
-  if (new_place == 1) {
-    RING_ADD(proxy->posted, 1);
-  } else {
-    if (new_place == 2 || old_place < 2) RING_ADD(proxy->ready, 1);
-    if (new_place == 3) RING_ADD(proxy->moved, 1);
-    RING_ADD(proxy->wait[old_place == 2], waited);
-    // The size is of this step only when it was given to the network, or came from there.
-    if ((state == kStateStepSendWait || state == kStateStepRecvFlushWait) && args != NULL && g_tracer.version >= 4) {
-      RING_ADD(proxy->bytes, args->trans_bytes);
-    }
-  }
-  RING_STORE(step->state, (uint16_t)state);
-  RING_STORE(step->time, now);
-  RING_STORE(proxy->last_state, (uint32_t)state);
-  RING_STORE(proxy->last, now);
-  RingEndWrite(&proxy->version, odd);
-  Account(caller.thread, now);
-}
-
-static void RecordStepSlowly(uint64_t handle, int state, const struct StateArgs* args) {
-  RecordStepBy(kSlow, handle, state, args);
-}
-void RecordStep(uint64_t handle, int state, const struct StateArgs* args) { RecordStepBy(kFast, handle, state, args); }
-
-static __attribute__((noinline, cold)) void StopStepSlowly(uint64_t handle);
-
-static inline __attribute__((always_inline)) void StopStepBy(enum Way way, uint64_t handle) {
-  struct RingProxy* proxy = ProxyOfStep(handle);
-  struct RingStep* step = proxy != NULL ? &proxy->step[handle % RING_STEPS] : NULL;
-  if (__builtin_expect(step == NULL || !IsOpenStep(RING_LOAD(step->state)), 0)) {
-    RingCountDrop(&g_tracer.ring, RING_DROP_STALE_HANDLE);
-    return;
-  }
-  const uint32_t index = HandleIndex(handle) / RING_STEPS;
-  if (way == kFast && __builtin_expect(!CanBeFast(index), 0)) return StopStepSlowly(handle);
-  const struct Caller caller = CallerOf(way, index);
-  const uint64_t now = caller.now;
-  const uint32_t odd = RingBeginWrite(&proxy->version);
-  RING_ADD(proxy->done, 1);
-  RING_ADD(proxy->wait[2], now - RING_LOAD(step->time));
-  RING_STORE(step->state, RING_STEP_STOP);
-  RING_STORE(step->time, now);
-  RING_STORE(proxy->last_state, RING_STEP_STOP);
-  RING_STORE(proxy->last, now);
-  RingEndWrite(&proxy->version, odd);
-  Account(caller.thread, now);
-}
-
-static void StopStepSlowly(uint64_t handle) { StopStepBy(kSlow, handle); }
-void StopStep(uint64_t handle) { StopStepBy(kFast, handle); }

@@ -97,7 +97,8 @@ static void SwitchDown(uint64_t permille) {
             (unsigned long long)permille, g_tracer.budget_permille, reason == RING_ON ? "steps are" : "it is");
 }
 
-void AccountSlow(struct ThreadState* thread, uint64_t began) {
+// Counts the callbacks since the last call, one of which took from `began` until now, and judges the window.
+static void AccountWindow(struct ThreadState* thread, uint64_t began) {
   const uint64_t now = RingNow(&g_tracer.ring);
   const uint64_t sample = now - began < kLongestSampleTicks ? now - began : kLongestSampleTicks;
   RING_STORE(thread->countdown, kTimedEvery);
@@ -127,9 +128,15 @@ void AccountSlow(struct ThreadState* thread, uint64_t began) {
   SwitchDown(permille);
 }
 
+int AccountSlow(struct ThreadState* thread, uint64_t began) {
+  AccountWindow(thread, began);
+  return 0;
+}
+
 // A child of fork shares the mapping: it must not write there, and gets a ring of its own if it uses NCCL itself.
 static void AfterForkInChild(void) {
   g_tracer.is_on = 0;
+  g_tracer.quick_proxies = 0;
   memset(g_tracer.tags, 0xff, sizeof g_tracer.tags);
   g_forwards = 0;
   g_was_tried = 0;
@@ -243,6 +250,9 @@ int TracerInit(int version, void** context, int* mask, const struct CommIdentity
   }
   ForwardInit(version, context, identity, log);
   if (g_tracer.is_on) {
+    // The quick way reads the TSC and tells no other plugin.
+    const int is_quick = g_tracer.ring.clock == RING_CLOCK_TSC && !g_forwards;
+    RING_STORE(g_tracer.quick_proxies, is_quick ? g_tracer.ring.proxies_capacity : 0);
     ApplyMask();
   } else if (mask != NULL) {
     RING_STORE(*mask, g_tracer.forward_mask != NULL ? RING_LOAD(*g_tracer.forward_mask) : 0);

@@ -28,10 +28,15 @@ struct ThreadState {
   uint32_t free[kFreeProxies];
 };
 
-// Private side of a proxy operation: which thread drives it, and the call that it belongs to (RING_NONE: none).
+// Private side of a proxy operation: which thread drives it, the call that it belongs to (RING_NONE: none), and while
+// it is open its handle and the one of its step 0. One cache line, and all that a callback of a step has to look at
+// before it believes its handle.
 struct ProxyOwner {
+  _Alignas(64) uint64_t handle;  // 0: not open
+  uint64_t steps;                // 0: not open
   uintptr_t thread_pointer;
   struct ThreadState* thread;
+  struct RingProxy* proxy;
   uint32_t call;
 };
 
@@ -48,6 +53,7 @@ struct Tracer {
   int version;
   uint32_t tags[8];  // top 20 bits of a handle of each kind
   struct ProxyOwner* owners;
+  uint32_t quick_proxies;       // operations below this index may take the quick way (steps.c); all or none
   struct ThreadState* threads;  // one per writer, and a last one for threads without
   struct Kernel* kernels;
   uint32_t next_call, next_proxy, next_kernel;
@@ -81,13 +87,14 @@ struct ThreadState* CurrentThread(void);
 void ApplyMask(void);
 void PollMask(void);
 void TracerLog(const char* format, ...) __attribute__((format(printf, 1, 2)));
-void AccountSlow(struct ThreadState* thread, uint64_t began);
-// Every callback that read the clock at `began` ends with this; one in 256 is timed.
-static inline void Account(struct ThreadState* thread, uint64_t began) {
+int AccountSlow(struct ThreadState* thread, uint64_t began);
+// Every callback that read the clock at `began` ends with this; one in 256 is timed. Always 0, so that it can be a
+// callback's last word.
+static inline int Account(struct ThreadState* thread, uint64_t began) {
   // Relaxed: threads without a ring share one state, and a count that gets lost there times one callback later.
   const uint32_t left = RING_LOAD(thread->countdown) - 1;
   RING_STORE(thread->countdown, left);
-  if (__builtin_expect(left == 0, 0)) AccountSlow(thread, began);
+  return __builtin_expect(left == 0, 0) ? AccountSlow(thread, began) : 0;
 }
 // Index of the communicator behind a context; RING_NONE for any other value.
 uint32_t CommOf(const void* context);
@@ -119,14 +126,28 @@ void RecordKernel(uint64_t handle, int state, const struct StateArgs* args);
 void* StartProxy(void* context, const struct DescrProxyOp* descr);
 void StopProxy(uint64_t handle);
 void RecordProxy(uint64_t handle, int state, const struct StateArgs* args);
+// The open operation behind a handle of it, or at an index for a handle with the same generation; NULL for any other.
+struct RingProxy* ProxyOf(uint64_t handle);
+struct RingProxy* OpenProxyAt(uint32_t index, uint64_t handle);
+// The calling thread, which drives the operation from now on.
+struct ThreadState* OwnerThread(uint32_t index);
+
+// steps.c: the callbacks as NCCL calls them, and the general way for steps. Callers have seen that tracing is on.
+int TracerStartV4(void* context, void** handle, void* descr, int version);  // and below
+int TracerStartV5(void* context, void** handle, void* descr, int version);  // and above
+int TracerStop(void* handle);
+int TracerRecord(void* handle, int state, void* args);
 void* StartStep(const struct DescrProxyStep* descr);
 void StopStep(uint64_t handle);
 void RecordStep(uint64_t handle, int state, const struct StateArgs* args);
 
-// events.c
-int TracerStart(int version, void* context, void** handle, void* descr);
-int TracerStop(void* handle);
-int TracerRecord(void* handle, int state, void* args);
+// events.c: callbacks of every kind of event.
+static inline uint32_t TypeOf(int version, const struct DescrHead* head) {
+  return version >= 5 ? (uint32_t)head->type_word : head->type_byte;
+}
+int StartEvent(void* context, void** handle, void* descr, int version);
+int StopEvent(void* handle);
+int RecordEvent(void* handle, int state, void* args);
 
 // forward.c: another plugin behind ours. All are no-ops when none is loaded.
 extern int g_forwards;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/json.h"
+#include "lib/base/log.h"
 #include "lib/deps/recorder.h"
 #include "lib/deps/tree_view.h"
 
@@ -17,6 +18,11 @@ constexpr size_t kMaxReportBytes = 4096;
 constexpr size_t kMaxAnswerLine = 1000;
 constexpr unsigned kAnswerMode = 0644;
 constexpr int kLowestPriority = 19;
+
+RecordingResult ResultOf(const Status& status) {
+  if (status.code() == StatusCode::kInvalidArgument) return RecordingResult::kRefused;
+  return status.code() == StatusCode::kAborted ? RecordingResult::kAborted : RecordingResult::kFailed;
+}
 
 }  // namespace
 
@@ -53,13 +59,13 @@ void DepsRecorder::Start() {
   });
 }
 
-void DepsRecorder::Watch(const std::string& volume_id, const std::string& folder, const DepsOrder& order) {
+void DepsRecorder::Watch(const std::string& volume_id, const InstallVolume& volume) {
   MutexLock lock(mutex_);
-  if (recordings_.count(volume_id) == 0) watched_.try_emplace(volume_id, Watched{folder, order});
+  if (recordings_.count(volume_id) == 0) watched_.try_emplace(volume_id, volume);
 }
 
 void DepsRecorder::EndWatch(const std::string& volume_id) {
-  std::optional<Watched> volume;
+  std::optional<InstallVolume> volume;
   {
     MutexLock lock(mutex_);
     const auto found = watched_.find(volume_id);
@@ -78,7 +84,7 @@ bool DepsRecorder::IsBusy(const std::string& volume_id) const {
 
 void DepsRecorder::LookAround() {
   JoinEnded();
-  std::map<std::string, Watched> volumes;
+  std::map<std::string, InstallVolume> volumes;
   {
     MutexLock lock(mutex_);
     volumes = watched_;
@@ -104,7 +110,7 @@ void DepsRecorder::JoinEnded() {
   }
 }
 
-void DepsRecorder::Look(const std::string& volume_id, const Watched& volume) {
+void DepsRecorder::Look(const std::string& volume_id, const InstallVolume& volume) {
   const std::string path = fmt::format("{}/{}/{}", volume.folder, kDepsControl, kDepsReport);
   const Result<std::string> text = host_.ReadFileStart(path, kMaxReportBytes);
   if (!text.ok()) return;  // not installed yet
@@ -122,10 +128,11 @@ void DepsRecorder::Look(const std::string& volume_id, const Watched& volume) {
     MutexLock lock(mutex_);
     watched_.erase(volume_id);
   }
-  if (!why_not.empty()) End(volume_id, volume, why_not);
+  if (!why_not.empty()) End(volume_id, volume, {.why_not = why_not, .install_seconds = report->seconds});
 }
 
-std::string DepsRecorder::Begin(const std::string& volume_id, const Watched& volume, const InstallReport& report) {
+std::string DepsRecorder::Begin(const std::string& volume_id, const InstallVolume& volume,
+                                const InstallReport& report) {
   // Opened here: the folder may be moved as soon as this returns.
   const Result<deps::TreeView> view = deps::TreeView::Below(fmt::format("{}/{}", volume.folder, kDepsTree));
   if (!view.ok()) return view.status().message();
@@ -147,7 +154,7 @@ std::string DepsRecorder::Begin(const std::string& volume_id, const Watched& vol
   return "";
 }
 
-void DepsRecorder::Record(const std::string& volume_id, const Watched& volume, const InstallReport& report,
+void DepsRecorder::Record(const std::string& volume_id, const InstallVolume& volume, const InstallReport& report,
                           const deps::TreeView& view, const std::stop_token& stop) const {
   // Of this thread, and so of those that it starts.
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kLowestPriority);
@@ -157,6 +164,8 @@ void DepsRecorder::Record(const std::string& volume_id, const Watched& volume, c
   request.ttl = volume.order.ttl;
   request.lease_folder = options_.lease_folder;
   request.convert.threads = options_.threads;
+  RecordingEnd end{.install_seconds = report.seconds};
+  const TimePoint begin = clock_.Now();
   const auto run = [&]() -> Status {
     deps::InstalledTree tree;
     tree.view = view;
@@ -166,7 +175,7 @@ void DepsRecorder::Record(const std::string& volume_id, const Watched& volume, c
       if (HasStarted(volume)) {
         return AbortedError("the program had started before the files could be looked at");
       }
-      Answer(volume, "they are recorded for the next start");
+      Answer(volume, "they are being recorded for the next start");
       return Status();
     };
     ASSIGN_OR_RETURN(const std::unique_ptr<blocks::BlobStore> store, options_.open_for_writing());
@@ -182,29 +191,37 @@ void DepsRecorder::Record(const std::string& volume_id, const Watched& volume, c
                {"stored_bytes", record.new_bytes},
                {"scan_seconds", outcome.report.scan_seconds},
                {"store_seconds", outcome.report.store_seconds}});
-    if (outcome.report.was_there) Answer(volume, "another worker has recorded them");
+    end.result = outcome.report.was_there ? RecordingResult::kSuperfluous : RecordingResult::kRecorded;
+    end.snapshot = FactsOf(outcome.report.snapshot);
+    end.new_bytes = outcome.report.was_there ? 0 : record.new_bytes;
+    if (!outcome.report.was_there) return Status();
+    end.why_not = "another worker has recorded them";
+    Answer(volume, end.why_not);
     return Status();
   };
   const Status status = run();
-  if (!status.ok()) return End(volume_id, volume, status.message());
-  on_end_(volume_id, "");
+  end.seconds = ToSeconds(clock_.Now() - begin);
+  if (status.ok()) return on_end_(volume_id, volume, end);
+  end.result = ResultOf(status);
+  end.why_not = status.message();
+  End(volume_id, volume, end);
 }
 
-void DepsRecorder::End(const std::string& volume_id, const Watched& volume, const std::string& why_not) const {
-  log_.Warn("dependencies not recorded", {{"volume", volume_id}, {"key", KeyOf(volume.order)}, {"error", why_not}});
-  Answer(volume, "not recorded: " + why_not);
-  on_end_(volume_id, why_not);
+void DepsRecorder::End(const std::string& volume_id, const InstallVolume& volume, const RecordingEnd& end) const {
+  log_.Warn("dependencies not recorded", {{"volume", volume_id}, {"key", KeyOf(volume.order)}, {"error", end.why_not}});
+  Answer(volume, "not recorded: " + end.why_not);
+  on_end_(volume_id, volume, end);
 }
 
 // For the wrapper, which goes on, and for people in its log. The folder may be gone with the pod.
-void DepsRecorder::Answer(const Watched& volume, const std::string& text) const {
+void DepsRecorder::Answer(const InstallVolume& volume, const std::string& text) const {
   std::string line = text.substr(0, kMaxAnswerLine);
   for (char& c : line) c = static_cast<unsigned char>(c) < ' ' ? ' ' : c;
   host_.WriteFile(fmt::format("{}/{}/{}", volume.folder, kDepsControl, kDepsAnswer), line + "\n", kAnswerMode)
       .IgnoreError();
 }
 
-bool DepsRecorder::HasStarted(const Watched& volume) const {
+bool DepsRecorder::HasStarted(const InstallVolume& volume) const {
   const std::string path = fmt::format("{}/{}/{}", volume.folder, kDepsControl, kDepsStarted);
   return host_.ReadFileStart(path, 1).ok();
 }

@@ -14,12 +14,15 @@
 #include <thread>
 #include <vector>
 
+#include "agent/csi/deps_fate.h"
 #include "agent/csi/deps_order.h"
 #include "agent/csi/volume_host.h"
-#include "lib/base/log.h"
 #include "lib/base/mutex.h"
 #include "lib/blocks/format/blob_store.h"
 
+namespace paceline {
+class Logger;
+}
 namespace paceline::deps {
 class TreeView;
 }
@@ -55,10 +58,28 @@ struct InstallReport {
 // kInvalidArgument for what is none: the file is the container's.
 Result<InstallReport> ParseInstallReport(std::string_view text);
 
+// A volume without a snapshot.
+struct InstallVolume {
+  std::string folder;
+  DepsOrder order;
+  PodIdentity pod;
+  DepsFate fate;  // as it was when the watch began
+};
+
+// What became of it.
+struct RecordingEnd {
+  RecordingResult result = RecordingResult::kSkipped;
+  std::string why_not;                    // empty: recorded
+  double install_seconds = 0;             // as the wrapper says
+  std::optional<SnapshotFacts> snapshot;  // this one, or another worker's
+  double seconds = 0;                     // of recording
+  uint64_t new_bytes = 0;                 // that the store did not have
+};
+
 class DepsRecorder {
  public:
-  // Called once for each volume, from any thread: what became of it, "" when it was recorded.
-  using OnEnd = std::function<void(const std::string& volume_id, const std::string& why_not)>;
+  // Called once for each volume, from any thread; the volume may be gone.
+  using OnEnd = std::function<void(const std::string& volume_id, const InstallVolume& volume, const RecordingEnd& end)>;
 
   // Everything passed by reference must outlive it.
   DepsRecorder(DepsRecorderOptions options, VolumeHost& host, OnEnd on_end, const Clock& clock, Logger& log);
@@ -68,8 +89,8 @@ class DepsRecorder {
   // Starts the thread that looks around; tests call LookAround themselves.
   void Start();
 
-  // From now on until its end the volume's report is looked for. `folder` is the volume's. Nothing when it is known.
-  void Watch(const std::string& volume_id, const std::string& folder, const DepsOrder& order) EXCLUDES(mutex_);
+  // From now on until its end the volume's report is looked for. Nothing when it is known.
+  void Watch(const std::string& volume_id, const InstallVolume& volume) EXCLUDES(mutex_);
   // The pod is over: takes a last look, before the folder is moved. A recording that runs goes on.
   void EndWatch(const std::string& volume_id) EXCLUDES(mutex_);
   // Whether a recording reads the volume's files.
@@ -81,23 +102,20 @@ class DepsRecorder {
   void AwaitIdle() EXCLUDES(mutex_);
 
  private:
-  struct Watched {
-    std::string folder;
-    DepsOrder order;
-  };
   struct Recording {
     bool is_over = false;
     std::jthread thread;
   };
 
-  void Look(const std::string& volume_id, const Watched& volume) EXCLUDES(mutex_);
+  void Look(const std::string& volume_id, const InstallVolume& volume) EXCLUDES(mutex_);
   // "" when it has begun, else why not.
-  std::string Begin(const std::string& volume_id, const Watched& volume, const InstallReport& report) EXCLUDES(mutex_);
-  void Record(const std::string& volume_id, const Watched& volume, const InstallReport& report,
+  std::string Begin(const std::string& volume_id, const InstallVolume& volume, const InstallReport& report)
+      EXCLUDES(mutex_);
+  void Record(const std::string& volume_id, const InstallVolume& volume, const InstallReport& report,
               const deps::TreeView& view, const std::stop_token& stop) const;
-  void End(const std::string& volume_id, const Watched& volume, const std::string& why_not) const;
-  void Answer(const Watched& volume, const std::string& text) const;
-  bool HasStarted(const Watched& volume) const;
+  void End(const std::string& volume_id, const InstallVolume& volume, const RecordingEnd& end) const;
+  void Answer(const InstallVolume& volume, const std::string& text) const;
+  bool HasStarted(const InstallVolume& volume) const;
   void JoinEnded() EXCLUDES(mutex_);
 
   const DepsRecorderOptions options_;
@@ -108,7 +126,7 @@ class DepsRecorder {
 
   mutable Mutex mutex_;
   CondVar one_is_over_;
-  std::map<std::string, Watched> watched_ GUARDED_BY(mutex_);
+  std::map<std::string, InstallVolume> watched_ GUARDED_BY(mutex_);
   std::map<std::string, std::unique_ptr<Recording>> recordings_ GUARDED_BY(mutex_);
   std::jthread looker_;
 };

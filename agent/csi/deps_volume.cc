@@ -11,9 +11,13 @@
 namespace paceline::agent {
 namespace {
 
+using api::InstallCause;
+
 constexpr char kHeldKind[] = "deps";
 constexpr char kServer[] = "paceline-snapshotter";
 constexpr char kFateSuffix[] = ".json";
+constexpr char kControlVariable[] = "PACELINE_SNAPSHOTTER_CONTROL";
+constexpr char kHotSetVariable[] = "PACELINE_SNAPSHOTTER_HOT_SET";
 constexpr char kWrapperName[] = "paceline-deps";
 constexpr unsigned kOpenMode = 0777;  // any user of the pod may write
 constexpr unsigned kWayMode = 0755;   // the way there
@@ -21,37 +25,16 @@ constexpr unsigned kOwnMode = 0700;   // for nobody but us
 constexpr size_t kMaxWrapperBytes = 64 << 20;
 constexpr Duration kListLimit = std::chrono::seconds(5);
 
+void GiveUp(InstallCause cause, std::string reason, DepsFate* fate) {
+  fate->image.clear();
+  fate->snapshot = {};
+  fate->cause = cause;
+  fate->reason = std::move(reason);
+}
+
 // A bind of the volume's folder; one that was deleted under its mount is none.
 bool IsBindOf(const MountEntry& mount, const std::string& volume_id) {
   return mount.root.ends_with("/deps/" + volume_id);
-}
-
-// What was decided about a volume, and what became of it.
-struct Fate {
-  std::string image;         // digest of the block image that is mounted; "" when the directories are empty
-  std::string reason;        // why they are empty
-  bool may_be_held = false;  // the mount was given up, and the holder did not say that it is gone
-  bool is_over = false;      // it was recorded, or it is known that it will not be
-  std::string outcome;       // why it was not recorded
-};
-
-std::string RenderFate(const Fate& fate) {
-  return DumpJson({{"image", fate.image},
-                   {"reason", fate.reason},
-                   {"mayBeHeld", fate.may_be_held},
-                   {"isOver", fate.is_over},
-                   {"outcome", fate.outcome}});
-}
-
-Result<Fate> ParseFate(const std::string& text) {
-  ASSIGN_OR_RETURN(const Json json, ParseJson(text));
-  Fate fate;
-  ASSIGN_OR_RETURN(fate.image, JsonString(json, "image"));
-  ASSIGN_OR_RETURN(fate.reason, JsonStringOr(json, "reason", ""));
-  ASSIGN_OR_RETURN(fate.may_be_held, JsonBoolOr(json, "mayBeHeld", false));
-  ASSIGN_OR_RETURN(fate.is_over, JsonBoolOr(json, "isOver", false));
-  ASSIGN_OR_RETURN(fate.outcome, JsonStringOr(json, "outcome", ""));
-  return fate;
 }
 
 class DepsVolumeImpl final : public DepsVolume {
@@ -70,8 +53,10 @@ class DepsVolumeImpl final : public DepsVolume {
         log_(log),
         recorder_(
             options_.recorder, host,
-            [this](const std::string& volume_id, const std::string& why_not) { NoteEnd(volume_id, why_not); }, clock,
-            log) {}
+            [this](const std::string& volume_id, const InstallVolume& volume, const RecordingEnd& end) {
+              NoteEnd(volume_id, volume, end);
+            },
+            clock, log) {}
 
   std::string_view name() const override { return kDepsVolumeType; }
   bool serves_persistent() const override { return false; }
@@ -84,8 +69,8 @@ class DepsVolumeImpl final : public DepsVolume {
   DepsRecorder& recorder() override { return recorder_; }
 
  private:
-  Fate Decide(const DepsOrder& order, Deadline deadline);
-  Result<std::string> FindImage(const DepsOrder& order, Deadline deadline);
+  DepsFate Decide(const DepsOrder& order, Deadline deadline);
+  Result<deps::FoundSnapshot> FindSnapshot(const DepsOrder& order, Deadline deadline);
   Status MountSnapshot(const VolumeSpec& spec, const std::string& image, Deadline deadline);
   Status StopMount(const std::string& volume_id, Deadline deadline);
   Status MakeFolder(const VolumeSpec& spec, const DepsOrder& order);
@@ -94,9 +79,10 @@ class DepsVolumeImpl final : public DepsVolume {
   Status Discard(const std::string& volume_id);
   Status RemoveOrphanMounts(const std::function<bool(const std::string& volume_id)>& is_known);
 
-  void NoteEnd(const std::string& volume_id, const std::string& why_not);
-  Result<Fate> LoadFate(const std::string& volume_id) const;
-  Status StoreFate(const std::string& volume_id, const Fate& fate);
+  void NoteEnd(const std::string& volume_id, const InstallVolume& volume, const RecordingEnd& end);
+  void NoteNoInstall(const VolumeSpec& spec);
+  Result<DepsFate> LoadFate(const std::string& volume_id) const;
+  Status StoreFate(const std::string& volume_id, const DepsFate& fate);
   std::string FatePath(const std::string& volume_id) const {
     return fmt::format("{}/{}{}", fates_, volume_id, kFateSuffix);
   }
@@ -118,10 +104,11 @@ class DepsVolumeImpl final : public DepsVolume {
 
 Status DepsVolumeImpl::Publish(const VolumeSpec& spec, Deadline deadline) {
   ASSIGN_OR_RETURN(const DepsOrder order, ReadDepsOrder(spec));
-  const Result<Fate> known = LoadFate(spec.volume_id);
+  const Result<DepsFate> known = LoadFate(spec.volume_id);
   if (!known.ok() && known.status().code() != StatusCode::kNotFound) return known.status();
   const bool is_first = !known.ok();
-  Fate fate = is_first ? Decide(order, deadline) : *known;
+  const TimePoint begin = clock_.Now();
+  DepsFate fate = is_first ? Decide(order, deadline) : *known;
   RETURN_IF_ERROR(MakeFolder(spec, order));
   RETURN_IF_ERROR(BindFolder(spec));
   if (!fate.image.empty()) {
@@ -129,12 +116,14 @@ Status DepsVolumeImpl::Publish(const VolumeSpec& spec, Deadline deadline) {
     if (!mounted.ok() && !is_first) return mounted;
     if (!mounted.ok()) {
       RETURN_IF_ERROR(host_.Unmount(TreeAt(spec)));
-      fate = {.reason = "the snapshot could not be mounted: " + mounted.message()};
+      GiveUp(InstallCause::kNotMounted, "the snapshot could not be mounted: " + mounted.message(), &fate);
       fate.may_be_held = !StopMount(spec.volume_id, deadline).ok();
     }
   }
   if (is_first) {
+    if (!fate.image.empty()) fate.seconds = ToSeconds(clock_.Now() - begin);
     RETURN_IF_ERROR(StoreFate(spec.volume_id, fate));
+    if (options_.metrics != nullptr) options_.metrics->CountStart(fate);
     log_.Info(fate.image.empty() ? "dependencies are to be installed" : "dependencies restored",
               {{"volume", spec.volume_id},
                {"pod", spec.pod.ns + "/" + spec.pod.name},
@@ -142,25 +131,47 @@ Status DepsVolumeImpl::Publish(const VolumeSpec& spec, Deadline deadline) {
                {"reason", fate.reason}});
   }
   const bool may_record = fate.image.empty() && !fate.is_over && order.key && !options_.store.empty();
-  if (may_record) recorder_.Watch(spec.volume_id, FolderOf(spec.volume_id), order);
+  if (may_record) recorder_.Watch(spec.volume_id, {FolderOf(spec.volume_id), order, spec.pod, fate});
   return Status();
 }
 
 // Never fails: whatever keeps a snapshot from being used means that the install runs.
-Fate DepsVolumeImpl::Decide(const DepsOrder& order, Deadline deadline) {
-  if (!order.key) return {.reason = order.reason.empty() ? "no key" : order.reason};
-  if (options_.store.empty()) return {.reason = "this agent has no store (dependencies.store)"};
-  const Result<std::string> image = FindImage(order, deadline.Min(Deadline::After(clock_, options_.find_limit)));
-  if (image.ok()) return {.image = *image};
-  const bool is_absent = image.status().code() == StatusCode::kNotFound;
-  return {.reason = is_absent ? "no snapshot yet" : "the snapshot cannot be used: " + image.status().message()};
+DepsFate DepsVolumeImpl::Decide(const DepsOrder& order, Deadline deadline) {
+  DepsFate fate;
+  fate.at = std::chrono::floor<std::chrono::microseconds>(clock_.WallNow());  // as it is kept and told
+  if (!order.key) {
+    GiveUp(InstallCause::kNotCacheable, order.reason.empty() ? "no key" : order.reason, &fate);
+    fate.is_over = true;
+    return fate;
+  }
+  fate.key = KeyOf(order);
+  if (options_.store.empty()) {
+    GiveUp(InstallCause::kNoStore, "this agent has no store (dependencies.store)", &fate);
+    fate.is_over = true;
+    return fate;
+  }
+  const Result<deps::FoundSnapshot> found =
+      FindSnapshot(order, deadline.Min(Deadline::After(clock_, options_.find_limit)));
+  if (!found.ok()) {
+    const StatusCode code = found.status().code();
+    if (code == StatusCode::kNotFound) {
+      GiveUp(InstallCause::kNoSnapshot, "no snapshot yet", &fate);
+    } else {
+      GiveUp(code == StatusCode::kDataLoss ? InstallCause::kDamaged : InstallCause::kStoreUnavailable,
+             "the snapshot cannot be used: " + found.status().message(), &fate);
+    }
+  } else if (deps::HasEnded(found->record, clock_.WallNow())) {
+    GiveUp(InstallCause::kSnapshotEnded, "the snapshot has ended", &fate);
+  } else {
+    fate.image = blocks::Sha256Of(deps::DerivedImage(found->manifest, found->descriptor)).ToString();
+    fate.snapshot = FactsOf(*found);
+  }
+  return fate;
 }
 
-Result<std::string> DepsVolumeImpl::FindImage(const DepsOrder& order, Deadline deadline) {
+Result<deps::FoundSnapshot> DepsVolumeImpl::FindSnapshot(const DepsOrder& order, Deadline deadline) {
   ASSIGN_OR_RETURN(const std::unique_ptr<blocks::BlobStore> store, options_.open_for_reading());
-  ASSIGN_OR_RETURN(const deps::FoundSnapshot found, deps::FindSnapshot(*store, KeyOf(order), deadline));
-  if (deps::HasEnded(found.record, clock_.WallNow())) return NotFoundError("the snapshot has ended");
-  return blocks::Sha256Of(deps::DerivedImage(found.manifest, found.descriptor)).ToString();
+  return deps::FindSnapshot(*store, KeyOf(order), deadline);
 }
 
 Status DepsVolumeImpl::MountSnapshot(const VolumeSpec& spec, const std::string& image, Deadline deadline) {
@@ -171,7 +182,16 @@ Status DepsVolumeImpl::MountSnapshot(const VolumeSpec& spec, const std::string& 
   order.program = kServer;
   order.arguments = {"serve", "--store", options_.store, "--image", image, "--directory", "{mountPoint}", "--writable"};
   order.arguments.insert(order.arguments.end(), options_.serve_arguments.begin(), options_.serve_arguments.end());
+  // Not as flags, with which an older snapshotter would not start.
+  order.environment[kControlVariable] = "{control}";
+  order.environment[kHotSetVariable] = "record";
   Result<HeldMount> mount = holder_->Start(order, limit);
+  for (const char* newest : {kHotSetVariable, kControlVariable}) {
+    if (mount.status().code() != StatusCode::kPermissionDenied) break;
+    // A holder that is older than this agent lets no such variable through. The mount works without.
+    order.environment.erase(newest);
+    mount = holder_->Start(order, limit);
+  }
   if (mount.status().code() == StatusCode::kAlreadyExists) {
     // It runs with what an agent of other settings has said, and stays as it is.
     ASSIGN_OR_RETURN(std::optional<HeldMount> running, holder_->Look(order.name, limit));
@@ -232,7 +252,7 @@ Status DepsVolumeImpl::BindFolder(const VolumeSpec& spec) {
 }
 
 Status DepsVolumeImpl::Unpublish(const VolumeSpec& spec, Deadline deadline) {
-  const Result<Fate> fate = LoadFate(spec.volume_id);
+  const Result<DepsFate> fate = LoadFate(spec.volume_id);
   if (!fate.ok() && fate.status().code() == StatusCode::kNotFound && spec.type != kDepsVolumeType) {
     ASSIGN_OR_RETURN(const bool is_ours, host_.DirectoryExists(FolderOf(spec.volume_id)));
     if (!is_ours) return Status();  // every type is asked about a volume that has no record
@@ -249,7 +269,9 @@ Status DepsVolumeImpl::Unpublish(const VolumeSpec& spec, Deadline deadline) {
     // Without a holder there is no mount that is worth waiting for.
     if (!stopped.ok() && (is_held || stopped.code() != StatusCode::kUnavailable)) return stopped;
   }
+  if (options_.metrics != nullptr) options_.metrics->ForgetMount(spec.volume_id);
   recorder_.EndWatch(spec.volume_id);
+  NoteNoInstall(spec);
   RETURN_IF_ERROR(Discard(spec.volume_id));
   return host_.RemoveFile(FatePath(spec.volume_id));
 }
@@ -267,9 +289,11 @@ Status DepsVolumeImpl::Discard(const std::string& volume_id) {
 }
 
 std::optional<VolumeHealth> DepsVolumeImpl::Look(const VolumeSpec& spec, Deadline deadline) {
-  const Result<Fate> fate = LoadFate(spec.volume_id);
-  if (!fate.ok() || fate->image.empty()) return std::nullopt;
+  const Result<DepsFate> fate = LoadFate(spec.volume_id);
+  if (!fate.ok()) return std::nullopt;
   VolumeHealth health;
+  health.dependencies = DependenciesOf(*fate, recorder_.IsBusy(spec.volume_id));
+  if (fate->image.empty()) return health;
   const Result<std::optional<HeldMount>> answer = holder_->Look(HeldMountName(kHeldKind, spec.volume_id), deadline);
   if (!answer.ok()) {
     health.figures = {.state = "Unknown", .message = answer.status().message()};
@@ -284,6 +308,10 @@ std::optional<VolumeHealth> DepsVolumeImpl::Look(const VolumeSpec& spec, Deadlin
   health.figures.restarts = mount.restarts;
   health.figures.state = mount.state == HeldState::kMounted ? "Mounted" : "Restarting";
   if (mount.state == HeldState::kFailed) health.figures = {.state = "Failed", .message = ReasonOf(mount)};
+  if (options_.metrics != nullptr && mount.state == HeldState::kMounted) {
+    const Result<std::string> stats = holder_->AskMount(mount.control_socket, "stats", deadline);
+    if (stats.ok()) options_.metrics->SeeMount(spec.volume_id, *stats);
+  }
   const Result<bool> is_bound = IsBound(host_, TreeAt(spec), mount);
   health.needs_mending =
       mount.state == HeldState::kFailed || (mount.state == HeldState::kMounted && (!is_bound.ok() || !*is_bound));
@@ -339,26 +367,38 @@ Status DepsVolumeImpl::TakeOutTrash() {
   return first_failure;
 }
 
-void DepsVolumeImpl::NoteEnd(const std::string& volume_id, const std::string& why_not) {
-  Result<Fate> fate = LoadFate(volume_id);
-  if (!fate.ok()) return;  // the volume is gone
-  fate->is_over = true;
-  fate->outcome = why_not;
-  // A restarted agent would decide again, and say it again.
-  StoreFate(volume_id, *fate).IgnoreError();
+void DepsVolumeImpl::NoteEnd(const std::string& volume_id, const InstallVolume& volume, const RecordingEnd& end) {
+  DepsFate fate = volume.fate;
+  fate.is_over = true;
+  fate.outcome = end.why_not;
+  fate.seconds = end.install_seconds;
+  fate.snapshot = end.snapshot.value_or(SnapshotFacts{});
+  if (options_.metrics != nullptr) options_.metrics->CountRecording(end.result, end.seconds, end.new_bytes);
+  // A restarted agent would decide again, and say it again. Not written for a volume that is gone.
+  if (LoadFate(volume_id).ok()) StoreFate(volume_id, fate).IgnoreError();
+  if (options_.on_end) options_.on_end(volume.pod, DependenciesOf(fate, false));
 }
 
-Result<Fate> DepsVolumeImpl::LoadFate(const std::string& volume_id) const {
+// A pod that ends in the middle leaves nothing to record.
+void DepsVolumeImpl::NoteNoInstall(const VolumeSpec& spec) {
+  Result<DepsFate> fate = LoadFate(spec.volume_id);
+  if (!fate.ok() || !fate->image.empty() || fate->is_over || recorder_.IsBusy(spec.volume_id)) return;
+  fate->is_over = true;
+  fate->outcome = "the pod ended before its install did";
+  if (options_.on_end) options_.on_end(spec.pod, DependenciesOf(*fate, false));
+}
+
+Result<DepsFate> DepsVolumeImpl::LoadFate(const std::string& volume_id) const {
   ASSIGN_OR_RETURN(const std::string text, host_.ReadFile(FatePath(volume_id)));
-  Result<Fate> fate = ParseFate(text);
+  Result<DepsFate> fate = ParseDepsFate(text);
   // As if it had never been decided: the folder says what is there, and it is not recorded.
-  if (!fate.ok()) return Fate{.reason = "its record is damaged", .is_over = true};
+  if (!fate.ok()) return DepsFate{.reason = "its record is damaged", .is_over = true};
   return fate;
 }
 
-Status DepsVolumeImpl::StoreFate(const std::string& volume_id, const Fate& fate) {
+Status DepsVolumeImpl::StoreFate(const std::string& volume_id, const DepsFate& fate) {
   RETURN_IF_ERROR(host_.MakeDirectory(fates_, kOwnMode));
-  return host_.WriteFile(FatePath(volume_id), RenderFate(fate));
+  return host_.WriteFile(FatePath(volume_id), RenderDepsFate(fate));
 }
 
 }  // namespace

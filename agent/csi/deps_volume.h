@@ -8,10 +8,12 @@
 // Thread-safe.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "agent/csi/deps_metrics.h"
 #include "agent/csi/deps_recorder.h"
 #include "agent/csi/holder_client.h"
 #include "agent/csi/volume_host.h"
@@ -30,6 +32,9 @@ struct DepsVolumeOptions {
   Duration find_limit = std::chrono::seconds(10);   // to look for a snapshot
   Duration mount_limit = std::chrono::seconds(30);  // to mount it
   DepsRecorderOptions recorder;
+  DepsMetrics* metrics = nullptr;  // must outlive the type; may be null
+  // Called from any thread when it is known what becomes of a pod's install; the pod may be gone. May be null.
+  std::function<void(const PodIdentity& pod, const api::PodDependencies& end)> on_end;
 };
 
 class DepsVolume : public VolumeType {

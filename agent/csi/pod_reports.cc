@@ -69,6 +69,24 @@ bool PodReports::MergeMount(const SeenVolume& volume, bool is_last, PodReport* r
   return is_new || now.state != before.state || now.restarts != before.restarts || found->has_read_start != had_read;
 }
 
+// What has come to its end stays, whatever an older look says.
+bool PodReports::MergeDependencies(const api::PodDependencies& seen, PodReport* report) {
+  const auto is_final = [](const api::PodDependencies& dependencies) {
+    return dependencies.state != api::DependencyState::kInstalling &&
+           dependencies.state != api::DependencyState::kRecording;
+  };
+  std::optional<api::PodDependencies>& known = report->dependencies;
+  if (known && (*known == seen || (is_final(*known) && !is_final(seen)))) return false;
+  known = seen;
+  return true;
+}
+
+void PodReports::SeeDependencies(const PodIdentity& pod, const api::PodDependencies& dependencies) {
+  MutexLock lock(mutex_);
+  const auto found = reports_.find(pod.uid);
+  if (found != reports_.end()) MergeDependencies(dependencies, &found->second);
+}
+
 bool PodReports::Merge(const SeenVolume& seen, std::vector<StageLine> stages, bool is_last) {
   const VolumeRecord& volume = seen.record;
   MutexLock lock(mutex_);
@@ -85,7 +103,8 @@ bool PodReports::Merge(const SeenVolume& seen, std::vector<StageLine> stages, bo
     if (!is_known && report.stages.size() < limits_.max_stages) report.stages.push_back(std::move(stage));
   }
   const bool has_mount_news = MergeMount(seen, is_last, &report);
-  return is_new || has_mount_news || report.stages.size() != stages_before ||
+  const bool has_dependency_news = seen.dependencies && MergeDependencies(*seen.dependencies, &report);
+  return is_new || has_mount_news || has_dependency_news || report.stages.size() != stages_before ||
          report.volume_published_at != published_before;
 }
 

@@ -32,6 +32,7 @@ struct PodReport {
   WallTime volume_published_at{};  // the first of its volumes
   std::vector<StageLine> stages;
   std::vector<MountReport> mounts;
+  std::optional<api::PodDependencies> dependencies;
   std::optional<WallTime> ended_at;  // its last volume went away
   bool operator==(const PodReport&) const = default;
 };
@@ -56,12 +57,16 @@ class PodReports {
   // The volume is about to go: reads its file for the last time.
   void LookLast(const SeenVolume& volume) EXCLUDES(mutex_);
 
+  // What became of a pod's dependencies, whose volume may be gone by now. Nothing for a pod that was never looked at.
+  void SeeDependencies(const PodIdentity& pod, const api::PodDependencies& dependencies) EXCLUDES(mutex_);
+
   // In the order of publishing.
   std::vector<PodReport> Reports() const EXCLUDES(mutex_);
 
  private:
   std::vector<StageLine> ReadStages(const VolumeRecord& volume) const;
   bool Merge(const SeenVolume& volume, std::vector<StageLine> stages, bool is_last) EXCLUDES(mutex_);
+  static bool MergeDependencies(const api::PodDependencies& seen, PodReport* report);
   bool MergeMount(const SeenVolume& volume, bool is_last, PodReport* report) const;
   bool ForgetOld(WallTime now) REQUIRES(mutex_);
 

@@ -308,12 +308,13 @@ Status VolumePublisher::CleanUp(Deadline deadline) {
 std::vector<SeenVolume> VolumePublisher::Look(Deadline deadline) {
   std::vector<SeenVolume> seen;
   for (VolumeRecord& record : Volumes()) {
-    SeenVolume& volume = seen.emplace_back(SeenVolume{std::move(record), std::nullopt});
+    SeenVolume& volume = seen.emplace_back(SeenVolume{std::move(record), std::nullopt, std::nullopt});
     VolumeType* type = FindType(volume.record.spec.type);
     if (volume.record.phase != VolumePhase::kPublished || type == nullptr) continue;
     std::optional<VolumeHealth> health = type->Look(volume.record.spec, deadline);
     if (!health) continue;
     volume.figures = std::move(health->figures);
+    volume.dependencies = std::move(health->dependencies);
     if (!health->needs_mending) continue;
     const Status mended = Mend(volume.record.spec.volume_id, deadline);
     if (!mended.ok()) volume.figures->message += fmt::format("; not mended yet: {}", mended.message());
@@ -321,10 +322,11 @@ std::vector<SeenVolume> VolumePublisher::Look(Deadline deadline) {
   return seen;
 }
 
-std::optional<MountFigures> VolumePublisher::FiguresOf(const VolumeRecord& volume, Deadline deadline) const {
+SeenVolume VolumePublisher::LookAt(const VolumeRecord& volume, Deadline deadline) const {
   VolumeType* type = FindType(volume.spec.type);
   std::optional<VolumeHealth> health = type == nullptr ? std::nullopt : type->Look(volume.spec, deadline);
-  return health ? std::optional(std::move(health->figures)) : std::nullopt;
+  if (!health) return {volume, std::nullopt, std::nullopt};
+  return {volume, std::move(health->figures), std::move(health->dependencies)};
 }
 
 Status VolumePublisher::Mend(const std::string& volume_id, Deadline deadline) {

@@ -37,6 +37,7 @@ struct PublishRequest {
 struct SeenVolume {
   VolumeRecord record;
   std::optional<MountFigures> figures;  // of types that have some
+  std::optional<api::PodDependencies> dependencies;
 };
 
 // What Recover found and did; for one log line.
@@ -78,7 +79,7 @@ class VolumePublisher {
   // Looks at every published volume, and mends those that need it. Failures to mend are in the figures' message.
   std::vector<SeenVolume> Look(Deadline deadline) EXCLUDES(mutex_);
   // The same for one volume, without mending.
-  std::optional<MountFigures> FiguresOf(const VolumeRecord& volume, Deadline deadline) const;
+  SeenVolume LookAt(const VolumeRecord& volume, Deadline deadline) const;
 
   // Volumes that are there now, by id, and those that ended lately, oldest first.
   std::vector<VolumeRecord> Volumes() const EXCLUDES(mutex_);

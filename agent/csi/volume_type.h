@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "agent/csi/target_path.h"
+#include "lib/api/node_plan.h"
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
 
@@ -52,7 +53,8 @@ struct MountFigures {
 
 struct VolumeHealth {
   MountFigures figures;
-  bool needs_mending = false;  // Publish would put it right
+  bool needs_mending = false;                        // Publish would put it right
+  std::optional<api::PodDependencies> dependencies;  // of a volume for them
 };
 
 class VolumeType {

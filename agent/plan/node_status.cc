@@ -60,6 +60,7 @@ std::vector<api::PodReport> ToApi(const std::vector<PodReport>& reports,
     for (const MountReport& mount : reports[i].mounts) {
       if (pod.mounts.size() < api::kMaxPodMounts) pod.mounts.push_back(ToApi(mount));
     }
+    pod.dependencies = reports[i].dependencies;
     for (const StageLine& line : reports[i].stages) {
       if (pod.stages.size() < api::kMaxPodStages) pod.stages.push_back({line.name, line.at, false});
     }
@@ -171,6 +172,7 @@ api::NodePlanStatus BuildStatus(const api::NodePlan& plan, const NodeState& stat
     entry.state = api::ImageState::kFailed;
     entry.message = fmt::format("agent {} cannot warm images", state.agent_version);
   }
+  status.image_reports = state.images;
   status.pods = ToApi(state.pods, state.traced_stages);
   status.agent_address = state.address;
   status.traces = ToApi(state.traces);

@@ -27,6 +27,7 @@ struct NodeState {
   std::string address;  // host:port of the HTTP interface for the operator; empty: none is told
   std::map<std::string, TracedStages> traced_stages;  // by the pod's uid
   std::vector<RunState> traces;                       // runs with traced processes here
+  std::vector<api::ImageReport> images;               // of the snapshotter, newest last
   DriverState driver = DriverState::kNotServed;
 };
 

@@ -236,6 +236,12 @@ void Collector::CountMetrics(const Look& look, const std::vector<TraceTrigger>& 
     static const char* const kStates[] = {"unknown", "running", "stopped", "dead", "finished"};
     for (const char* state : kStates) processes[{process.run, state}] += 0;
     processes[{process.run, kStates[static_cast<size_t>(process.state)]}] += 1;
+    // From zero on, so that a first alert shows as an increase.
+    for (const TraceTriggerKind kind :
+         {TraceTriggerKind::kStall, TraceTriggerKind::kSlowdown, TraceTriggerKind::kProcessLost}) {
+      const LabelValues labels = {process.run, TraceTriggerName(kind)};
+      if (counted_triggers_.insert(labels).second) triggers_.With(labels);
+    }
     double& count = open[{process.run}];
     for (const analysis::CallView& call : process.calls) count += call.open_proxies > 0 ? 1 : 0;
   }

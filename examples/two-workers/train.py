@@ -3,7 +3,8 @@
 Every worker computes a gradient on its own data, worker 0 averages them over TCP (the rendezvous that the operator gives
 in MASTER_ADDR and MASTER_PORT), all apply the average. Losses must fall and end up equal everywhere, or the exit code is
 not zero. The line that it appends to /run/paceline/stage after the first step is the optional stage marker
-(docs/formats/stage-marker.md): with it the startup waterfall ends at the first step.
+(docs/formats/stage-marker.md): with it the startup waterfall ends at the first step. With CHECKPOINT_DIR each worker saves
+its weights there every ten steps, and a start goes on from the last ones that all workers have.
 """
 import os
 import random
@@ -17,6 +18,7 @@ WORLD = int(os.environ["WORLD_SIZE"])
 MASTER = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
 STEPS = int(os.environ.get("STEPS", "20"))
 DIMENSIONS = 8
+CHECKPOINT_DIR = os.environ.get("CHECKPOINT_DIR")
 STAGE_FILE = "/run/paceline/stage"
 RENDEZVOUS_SECONDS = 120
 
@@ -73,13 +75,33 @@ def all_reduce_mean(connections, values):
     return receive(connections[0])
 
 
+def save(step, weights):
+    """A reader sees the last checkpoint or this one, never half of it."""
+    path = os.path.join(CHECKPOINT_DIR, f"rank-{RANK}-step-{step}")
+    with open(path + ".part", "wb") as f:
+        f.write(struct.pack(f"{DIMENSIONS}d", *weights))
+        f.flush()
+        os.fsync(f.fileno())
+    os.rename(path + ".part", path)
+
+
+def restore():
+    """The step to go on from and the weights after it: of the last step that every worker has saved."""
+    saved = set(os.listdir(CHECKPOINT_DIR))
+    steps = [step for step in range(10, STEPS, 10) if all(f"rank-{r}-step-{step}" in saved for r in range(WORLD))]
+    if not steps:
+        return 0, [0.0] * DIMENSIONS
+    with open(os.path.join(CHECKPOINT_DIR, f"rank-{RANK}-step-{steps[-1]}"), "rb") as f:
+        return steps[-1], list(struct.unpack(f"{DIMENSIONS}d", f.read()))
+
+
 def main():
     truth = [float(i) for i in range(DIMENSIONS)]
     data = random.Random(RANK)
-    weights = [0.0] * DIMENSIONS
+    first, weights = restore() if CHECKPOINT_DIR else (0, [0.0] * DIMENSIONS)
     losses = []
     connections = rendezvous()
-    for step in range(STEPS):
+    for step in range(first, STEPS):
         gradient, loss = [0.0] * DIMENSIONS, 0.0
         for _ in range(200):
             x = [data.gauss(0, 1) for _ in range(DIMENSIONS)]
@@ -89,10 +111,12 @@ def main():
         gradient = all_reduce_mean(connections, gradient)
         weights = [w - 0.1 * g for w, g in zip(weights, gradient)]
         losses.append(loss)
-        if step == 0:
+        if step == first:
             mark("first_step")
         print(f"rank {RANK}/{WORLD} step {step + 1}/{STEPS} loss {loss:.4f}", flush=True)
-    if STEPS > 5 and losses[-1] >= losses[0]:
+        if CHECKPOINT_DIR and (step + 1) % 10 == 0:
+            save(step + 1, weights)
+    if len(losses) > 5 and losses[-1] >= losses[0]:
         sys.exit(f"loss did not fall: {losses[0]:.4f} -> {losses[-1]:.4f}")
     if max(abs(a - b) for a, b in zip(weights, all_reduce_mean(connections, weights))) > 1e-9:
         sys.exit("workers ended with different weights")

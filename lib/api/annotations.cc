@@ -133,6 +133,9 @@ void ReadOne(AnnotationReader& reader, std::string_view name, AnnotatedSettings&
     reader.Read(out.is_enabled);
   } else if (name == kImagePrefetchAnnotation) {
     reader.Read(out.settings.startup.image.prefetch);
+  } else if (name == kImageConvertAnnotation) {
+    reader.ReadField(&ImageSettings::convert, {}, Json(std::string(reader.value())),
+                     [&](ConvertMode mode) { out.settings.startup.image.convert = mode; });
   } else if (name == kTraceAnnotation) {
     reader.Read(out.settings.tracing.enabled);
   } else if (name == kCheckpointsAnnotation) {
@@ -176,6 +179,7 @@ void CheckTogether(AnnotatedSettings& out, size_t feature_annotations) {
 const std::vector<std::string_view>& UserAnnotations() {
   static const std::vector<std::string_view> names = {kEnabledAnnotation,
                                                       kImagePrefetchAnnotation,
+                                                      kImageConvertAnnotation,
                                                       kDependenciesInstallAnnotation,
                                                       kDependenciesInputsAnnotation,
                                                       kDependenciesCaptureAnnotation,

@@ -6,6 +6,8 @@ namespace {
 
 constexpr Column kAge = {"Age", "date", ".metadata.creationTimestamp", "Time since the object was made."};
 
+constexpr const char* kStageColumn = "Seconds of this stage, of the worker that took longest.";
+
 std::vector<Column> TrainingJobColumns() {
   return {{"Workers", "integer", ".spec.workers", "Workers of the job."},
           {"Ready", "integer", ".status.workers.ready", "Workers that are ready."},
@@ -17,11 +19,16 @@ std::vector<Column> TrainingJobColumns() {
 
 std::vector<Column> TrainingRunColumns() {
   return {{"Job", "string", ".spec.job.name", "The job."},
-          {"Kind", "string", ".spec.job.kind", "Its kind."},
           {"Start", "integer", ".spec.generation", "Which start of the job."},
           {"Workers", "integer", ".spec.workers", "Workers of the run."},
           {"Status", "string", ".status.phase", "How far the run is."},
           {"Startup", "number", ".status.wallSeconds", "Seconds until the first step."},
+          {"Queued", "number", R"(.status.stages[?(@.name=="Queued")].maxSeconds)", kStageColumn},
+          {"Scheduling", "number", R"(.status.stages[?(@.name=="Scheduling")].maxSeconds)", kStageColumn},
+          {"Image", "number", R"(.status.stages[?(@.name=="Image")].maxSeconds)", kStageColumn},
+          {"Container", "number", R"(.status.stages[?(@.name=="ContainerStart")].maxSeconds)", kStageColumn},
+          {"First Step", "number", R"(.status.stages[?(@.name=="FirstStep")].maxSeconds)", kStageColumn},
+          {"Kind", "string", ".spec.job.kind", "Kind of the job.", 1},
           {"Slowdown", "number", ".status.slowdown", "Cost of stragglers.", 1},
           {"Gang", "string", ".spec.gang", "Which gang of the job.", 1},
           kAge};
@@ -40,19 +47,27 @@ std::vector<Column> NodePlanColumns() {
 
 std::vector<Column> ImageProfileColumns() {
   return {{"Image", "string", ".spec.image", "The image."},
-          {"Profile", "string", ".spec.profile", "Which use of it."},
-          {"Starts", "integer", ".status.startsSeen", "Starts that were recorded."},
+          {"State", "string", ".status.state", "How far its conversion is."},
+          {"Size", "integer", ".status.artifact.sizeBytes", "Bytes of the block image."},
           {"Hot Bytes", "integer", ".status.hotSet.sizeBytes", "Bytes that starts read."},
           {"Hit Ratio", "number", ".status.hitRatio", "How well the hot set served."},
+          {"Last Used", "date", ".status.lastUsed", "When a container last started from it."},
+          {"Profile", "string", ".spec.profile", "Which use of it.", 1},
+          {"Starts", "integer", ".status.startsSeen", "Starts that were recorded.", 1},
           {"Digest", "string", ".spec.digest", "Manifest of the image.", 1},
           kAge};
 }
 
 std::vector<Column> DependencySnapshotColumns() {
   return {{"State", "string", ".status.state", "Whether it can be used."},
+          {"Why", "string", R"(.status.conditions[?(@.type=="Ready")].reason)", "Reason of its state."},
           {"Size", "integer", ".status.sizeBytes", "Bytes of the snapshot."},
           {"Uses", "integer", ".status.uses", "Runs that restored it."},
           {"Last Used", "date", ".status.lastUsed", "When it was last restored."},
+          {"Ends", "string", ".status.expiresAt", "When it is restored no more."},
+          {"Recorded By", "string", ".status.recordedByRun", "The run that it is from.", 1},
+          {"Node", "string", ".status.recordedByNode", "The node that recorded it.", 1},
+          {"Install", "string", ".spec.inputs.install", "The install command.", 1},
           kAge};
 }
 

@@ -156,6 +156,7 @@ on the job and as the condition `ConfigurationValid` of the run; it counts as ab
 | annotation | field of TrainingJob | value |
 | --- | --- | --- |
 | `paceline.dev/enabled` | | `"true"`: Paceline follows this job. The others have no effect without it |
+| `paceline.dev/image-convert` | `spec.startup.image.convert` | `Auto` or `Off` |
 | `paceline.dev/image-prefetch` | `spec.startup.image.prefetch` | `"true"` or `"false"` |
 | `paceline.dev/dependencies-install` | `spec.startup.dependencies.install` | a shell command |
 | `paceline.dev/dependencies-inputs` | `spec.startup.dependencies.inputs` | paths, separated by commas or line ends, or a JSON list of them |

@@ -7,4 +7,6 @@ namespace paceline::api {
 
 PACELINE_INSTANTIATE_KIND(DependencySnapshot);
 
+std::string_view SnapshotStateText(SnapshotState state) { return EnumText(state); }
+
 }  // namespace paceline::api

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/api/meta.h"
@@ -37,18 +38,28 @@ struct DependencySnapshotSpec {
   std::optional<Duration> ttl;
 };
 
+inline constexpr size_t kMaxSnapshotFiles = 256;
+inline constexpr size_t kMaxSnapshotVariables = 64;
+inline constexpr size_t kMaxSnapshotPaths = 64;        // of capture and of exclude
+inline constexpr size_t kMaxSnapshotTextBytes = 4096;  // of a variable
+inline constexpr size_t kMaxInstallBytes = 16384;
+inline constexpr size_t kMaxRecentRuns = 256;
+
 enum class SnapshotState { kRecording, kReady, kExpired, kFailed };
 
 struct DependencySnapshotStatus {
   std::optional<SnapshotState> state;
-  std::string digest;  // of the snapshot layer
+  std::string digest;  // of the snapshot's manifest
   int64_t size_bytes = 0;
+  int64_t stored_bytes = 0;
+  std::string recorded_by_run;
   std::string recorded_by_pod;
   std::string recorded_by_node;
   std::optional<WallTime> recorded_at;
   std::optional<WallTime> expires_at;
   std::optional<WallTime> last_used;
-  int64_t uses = 0;
+  int64_t uses = 0;                      // runs
+  std::vector<std::string> recent_runs;  // that are counted in `uses`, latest last
   std::vector<Condition> conditions;
 };
 
@@ -57,5 +68,8 @@ struct DependencySnapshot {
   DependencySnapshotSpec spec;
   DependencySnapshotStatus status;
 };
+
+// "Ready", as in JSON and in metrics labels.
+std::string_view SnapshotStateText(SnapshotState state);
 
 }  // namespace paceline::api

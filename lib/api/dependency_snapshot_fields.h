@@ -40,14 +40,17 @@ void Fields(V& v, const SnapshotInputs*) {
   v.Field("gpuDriverMajor", &T::gpu_driver_major,
           {.doc = "Major version of the GPU driver; absent when it does not matter.", .max_length = 16});
   v.Field("cudaVersion", &T::cuda_version, {.doc = "CUDA version; absent when it does not matter.", .max_length = 16});
-  v.Field("install", &T::install, {.doc = "The install command.", .required = true, .max_length = 16384});
+  v.Field("install", &T::install,
+          {.doc = "The install command.", .required = true, .max_length = static_cast<int64_t>(kMaxInstallBytes)});
   v.Field("files", &T::files,
-          {.doc = "Input files and their contents' digests, includes too.",
-           .max_items = 256,
+          {.doc = "Input files and their contents' digests, includes too; the first 256.",
+           .max_items = static_cast<int64_t>(kMaxSnapshotFiles),
            .list = ListType::kMap,
            .list_key = "path"});
   v.Field("environment", &T::environment,
-          {.doc = "Environment variables that are part of the key.", .max_length = 4096, .max_items = 64});
+          {.doc = "Environment variables that are part of the key; the first 64.",
+           .max_length = static_cast<int64_t>(kMaxSnapshotTextBytes),
+           .max_items = static_cast<int64_t>(kMaxSnapshotVariables)});
   v.Field("capture", &T::capture,
           {.doc = "Directories that are kept.", .max_length = 1024, .max_items = 64, .list = ListType::kSet});
   v.Field("exclude", &T::exclude,
@@ -66,7 +69,7 @@ void Fields(V& v, const DependencySnapshotSpec*) {
            .pattern = "^[0-9a-f]{64}$",
            .pattern_words = "must be 64 hexadecimal digits"});
   v.Field("inputs", &T::inputs, {.doc = "What the key was computed from.", .required = true});
-  v.Field("ttl", &T::ttl, {.doc = "How long the snapshot is good. Absent: for ever."});
+  v.Field("ttl", &T::ttl, {.doc = "How long the snapshot is good, where the job says so."});
   v.TransitionRule("self.key == oldSelf.key", "a snapshot's key never changes");
 }
 
@@ -77,14 +80,19 @@ void Fields(V& v, const DependencySnapshotStatus*) {
       "state", &T::state,
       {.doc = "Recording: one worker installs and is recorded. Ready: restored from now on. Expired: older than its "
               "ttl. Failed: not usable, see the conditions."});
-  v.Field("digest", &T::digest, {.doc = "Digest of the snapshot's layer."});
-  v.Field("sizeBytes", &T::size_bytes, {.doc = "Bytes of the layer.", .minimum = 0});
-  v.Field("recordedByPod", &T::recorded_by_pod, {.doc = "The pod whose install was recorded."});
-  v.Field("recordedByNode", &T::recorded_by_node, {.doc = "Its node."});
+  v.Field("digest", &T::digest, {.doc = "Digest of the snapshot's manifest."});
+  v.Field("sizeBytes", &T::size_bytes, {.doc = "Bytes of its files.", .minimum = 0});
+  v.Field("storedBytes", &T::stored_bytes,
+          {.doc = "Bytes that it takes in the store, shared ones included.", .omit_zero = true, .minimum = 0});
+  v.Field("recordedByRun", &T::recorded_by_run, {.doc = "The TrainingRun whose install was recorded."});
+  v.Field("recordedByPod", &T::recorded_by_pod, {.doc = "Its pod."});
+  v.Field("recordedByNode", &T::recorded_by_node, {.doc = "The pod's node."});
   v.Field("recordedAt", &T::recorded_at, {.doc = "When."});
   v.Field("expiresAt", &T::expires_at, {.doc = "When the ttl ends."});
   v.Field("lastUsed", &T::last_used, {.doc = "When it was last restored."});
   v.Field("uses", &T::uses, {.doc = "How many runs restored it.", .minimum = 0});
+  v.Field("recentRuns", &T::recent_runs,
+          {.doc = "The latest runs that are counted in uses.", .max_items = static_cast<int64_t>(kMaxRecentRuns)});
   v.Field("conditions", &T::conditions, kConditionsField);
 }
 

@@ -7,17 +7,28 @@
 
 namespace paceline::api {
 
+template <>
+struct EnumTable<ConversionState> {
+  static constexpr std::pair<ConversionState, std::string_view> kEntries[] = {
+      {ConversionState::kWaiting, "Waiting"},
+      {ConversionState::kConverting, "Converting"},
+      {ConversionState::kReady, "Ready"},
+      {ConversionState::kFailed, "Failed"}};
+};
+
 template <typename V>
 void Fields(V& v, const ImageProfileSpec*) {
   using T = ImageProfileSpec;
   v.Field("image", &T::image,
           {.doc = "Repository of the image, without tag and digest.", .required = true, .max_length = 1024});
-  v.Field("digest", &T::digest,
-          {.doc = "Digest of the manifest of one platform.",
-           .required = true,
-           .max_length = 71,
-           .pattern = kDigestPattern,
-           .pattern_words = kDigestWords});
+  v.Field(
+      "digest", &T::digest,
+      {.doc = "Digest by which pods run the image: of its manifest, or of its index where it is for several platforms.",
+       .required = true,
+       .max_length = 71,
+       .pattern = kDigestPattern,
+       .pattern_words = kDigestWords});
+  v.Field("platform", &T::platform, {.doc = "The platform meant, such as linux/amd64.", .max_length = 63});
   v.Field("profile", &T::profile,
           {.doc = "Which use of the image, for images that start different programs.",
            .defaulted = true,
@@ -30,7 +41,8 @@ void Fields(V& v, const ImageProfileSpec*) {
 template <typename V>
 void Fields(V& v, const BlockArtifact*) {
   using T = BlockArtifact;
-  v.Field("repository", &T::repository, {.doc = "Where the block image is.", .required = true, .max_length = 1024});
+  v.Field("repository", &T::repository,
+          {.doc = "The store that the block image is in.", .required = true, .max_length = 1024});
   v.Field("digest", &T::digest,
           {.doc = "Digest of its manifest.",
            .required = true,
@@ -58,9 +70,24 @@ void Fields(V& v, const HotSet*) {
 }
 
 template <typename V>
+void Fields(V& v, const ConversionTries*) {
+  using T = ConversionTries;
+  v.Field("failures", &T::failures, {.doc = "Tries that failed, since the last that did not.", .minimum = 0});
+  v.Field("nextTryAt", &T::next_try_at, {.doc = "When it is tried again, while a job needs it."});
+  v.Field("lastJobUid", &T::last_job_uid, {.doc = "UID of the Job of the last try that ended.", .max_length = 64});
+}
+
+template <typename V>
 void Fields(V& v, const ImageProfileStatus*) {
   using T = ImageProfileStatus;
+  v.Field("state", &T::state, {.doc = "How far the conversion is; absent when nobody has asked for one."});
   v.Field("artifact", &T::artifact, {.doc = "The block image; absent until there is one."});
+  v.Field("manifest", &T::manifest,
+          {.doc = "Digest of the platform's manifest, which the block image belongs to.", .max_length = 71});
+  v.Field("sourceBytes", &T::source_bytes,
+          {.doc = "Bytes of the original's layers, as they are pulled.", .omit_zero = true, .minimum = 0});
+  v.Field("convertedAt", &T::converted_at, {.doc = "When the conversion was seen to be there."});
+  v.Field("tries", &T::tries, {.doc = "Tries to convert that failed."});
   v.Field("hotSet", &T::hot_set, {.doc = "What starts read; absent until a start was recorded."});
   v.Field("startsSeen", &T::starts_seen, {.doc = "Starts that were recorded.", .minimum = 0});
   v.Field("coverage", &T::coverage,

@@ -14,7 +14,7 @@ enum class ConvertMode { kOff, kAuto };
 
 struct ImageSettings {
   bool prefetch = true;                     // fetch the recorded hot blocks before the container asks for them
-  ConvertMode convert = ConvertMode::kOff;  // kAuto: make the block image when the registry has none
+  ConvertMode convert = ConvertMode::kOff;  // kAuto: have the block image made in the background
   std::string profile;                      // name of the ImageProfile's profile; empty: "default"
 
   friend bool operator==(const ImageSettings&, const ImageSettings&) = default;

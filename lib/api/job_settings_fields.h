@@ -28,9 +28,12 @@ void Fields(V& v, const ImageSettings*) {
           {.doc = "Fetch the recorded hot blocks of the image before the container asks for them. Does nothing for an "
                   "image without a profile.",
            .defaulted = true});
-  v.Field("convert", &T::convert,
-          {.doc = "Auto: make the block image when the registry has none. Off: use the image as it is.",
-           .defaulted = true});
+  v.Field(
+      "convert", &T::convert,
+      {.doc =
+           "Auto: have the image converted in the background, once, when it is not yet; this start does not wait for "
+           "it. Off: use the image as it is.",
+       .defaulted = true});
   v.Field("profile", &T::profile,
           {.doc = "Which hot set of the image to use and to record; several purposes of one image get a profile each. "
                   "Empty means \"default\".",

@@ -46,12 +46,18 @@ inline constexpr std::array<KindInfo, 7> kAllKinds = {kTrainingJobKind,  kTraini
 inline constexpr std::string_view kPrefix = "paceline.dev/";
 inline constexpr std::string_view kEnabledAnnotation = "paceline.dev/enabled";
 inline constexpr std::string_view kImagePrefetchAnnotation = "paceline.dev/image-prefetch";
+inline constexpr std::string_view kImageConvertAnnotation = "paceline.dev/image-convert";
 inline constexpr std::string_view kDependenciesInstallAnnotation = "paceline.dev/dependencies-install";
 inline constexpr std::string_view kDependenciesInputsAnnotation = "paceline.dev/dependencies-inputs";
 inline constexpr std::string_view kDependenciesCaptureAnnotation = "paceline.dev/dependencies-capture";
 inline constexpr std::string_view kCheckpointsAnnotation = "paceline.dev/checkpoints";
 inline constexpr std::string_view kTraceAnnotation = "paceline.dev/trace";
 inline constexpr std::string_view kStragglerPolicyAnnotation = "paceline.dev/straggler-policy";
+
+// On a TrainingJob, by a person, `pacectl job restart` or a StragglerPolicy: the number of the start that is to end, so
+// that the next one begins. Any other number asks for nothing. Why, in words, for people.
+inline constexpr std::string_view kRestartAnnotation = "paceline.dev/restart";
+inline constexpr std::string_view kRestartReasonAnnotation = "paceline.dev/restart-reason";
 
 // Labels and annotations that Paceline itself writes, on the pods it makes or admits and on its own objects.
 inline constexpr std::string_view kJobKindLabel = "paceline.dev/job-kind";  // "TrainingJob", "JobSet", ...

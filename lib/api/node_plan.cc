@@ -7,4 +7,8 @@ namespace paceline::api {
 
 PACELINE_INSTANTIATE_KIND(NodePlan);
 
+std::string_view DependencyStateText(DependencyState state) { return EnumText(state); }
+
+std::string_view InstallCauseText(InstallCause cause) { return EnumText(cause); }
+
 }  // namespace paceline::api

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "lib/api/image_figures.h"
 #include "lib/api/incident.h"
 #include "lib/api/meta.h"
 
@@ -78,6 +80,40 @@ struct PodMount {
   std::optional<WallTime> last_read_at;
 };
 
+// kInstalling: the pod has its directories, and its install is not over. kNotRecorded: it is over, or was never to be
+// recorded.
+enum class DependencyState { kRestored, kInstalling, kRecording, kRecorded, kNotRecorded };
+
+// Why a pod's dependencies were not restored.
+enum class InstallCause {
+  kNotCacheable,      // nobody could say the key
+  kNoStore,           // the agent knows of no store
+  kNoSnapshot,        // none of this key yet
+  kSnapshotEnded,     // there is one, and its time is over
+  kStoreUnavailable,  // the store did not answer, or refused
+  kDamaged,           // what the store gave is not what it should be
+  kNotMounted,        // found, and not to be mounted
+};
+
+// Where a pod stands with the dependencies that it installs or has restored.
+struct PodDependencies {
+  std::string key;  // of the snapshot; empty: not cacheable
+  DependencyState state = DependencyState::kInstalling;
+  std::optional<InstallCause> cause;  // absent: restored
+  std::string reason;                 // the cause as a sentence
+  std::string not_recorded;           // why the install is not recorded
+  std::optional<WallTime> at;         // when it was decided whether to restore
+  std::optional<double> seconds;      // that finding and mounting took, or the install
+  // Of the snapshot that was restored or recorded.
+  std::string digest;
+  int64_t size_bytes = 0;
+  int64_t stored_bytes = 0;
+  std::optional<WallTime> recorded_at;
+  std::optional<WallTime> expires_at;
+
+  friend bool operator==(const PodDependencies&, const PodDependencies&) = default;
+};
+
 // What the agent saw of a pod that has one of our volumes. Kept for a while after the pod's end.
 struct PodReport {
   std::string uid;
@@ -86,6 +122,7 @@ struct PodReport {
   std::optional<WallTime> volume_published_at;  // the stage volume was mounted
   std::vector<PodStage> stages;                 // the first line of each name, in the file's order
   std::vector<PodMount> mounts;
+  std::optional<PodDependencies> dependencies;
 };
 
 // What the agent has noticed in the traces of a run's processes on its node, for as long as it goes on.
@@ -103,6 +140,25 @@ struct TracedRun {
   std::vector<TraceAlert> alerts;
 };
 
+// How an image that the node was asked for came there, where Paceline's snapshotter sees to it.
+struct ImageReport {
+  std::string image;     // as the runtime pulled it, "registry.test:5000/train:1"
+  std::string manifest;  // digest of the platform's manifest
+  ImageMode mode = ImageMode::kPulled;
+  std::string reason;                // of kPulled: "NotConverted", "Unavailable", ...
+  std::string message;               // likewise, for people
+  std::optional<WallTime> asked_at;  // the runtime asked for it
+  std::optional<WallTime> ready_at;  // a container of it was made
+  std::string store;                 // of kLazy, as what follows
+  std::optional<HotSetState> hot_set;
+  int64_t hot_set_chunks = 0;
+  int64_t hot_set_bytes = 0;
+  std::string hot_set_digest;
+  std::optional<ImageFigures> figures;
+};
+
+inline constexpr size_t kMaxImageReports = 64;
+inline constexpr size_t kMaxImageMessageBytes = 1024;
 inline constexpr size_t kMaxTracedRuns = 256;
 inline constexpr size_t kMaxTraceAlerts = 16;
 inline constexpr size_t kMaxAlertDetailBytes = 1024;
@@ -110,6 +166,7 @@ inline constexpr size_t kMaxPodReports = 256;
 inline constexpr size_t kMaxPodStages = 16;
 inline constexpr size_t kMaxPodMounts = 16;
 inline constexpr size_t kMaxMountMessageBytes = 1024;
+inline constexpr size_t kMaxDependencyReasonBytes = 1024;
 
 struct NodePlanStatus {
   std::string agent_version;
@@ -118,6 +175,7 @@ struct NodePlanStatus {
   std::optional<WallTime> heartbeat;
   std::optional<NodeFacts> facts;
   std::vector<PlannedImageStatus> images;
+  std::vector<ImageReport> image_reports;  // newest last
   std::vector<PodReport> pods;
   std::vector<TracedRun> traces;
   std::vector<Condition> conditions;
@@ -128,5 +186,9 @@ struct NodePlan {
   NodePlanSpec spec;
   NodePlanStatus status;
 };
+
+std::string_view DependencyStateText(DependencyState state);
+// "NoSnapshot", as in JSON and in metrics labels.
+std::string_view InstallCauseText(InstallCause cause);
 
 }  // namespace paceline::api

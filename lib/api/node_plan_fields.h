@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lib/api/fields.h"
+#include "lib/api/image_figures_fields.h"
 #include "lib/api/incident_fields.h"
 #include "lib/api/meta_fields.h"
 #include "lib/api/node_plan.h"
@@ -14,6 +15,28 @@ struct EnumTable<ImageState> {
                                                                          {ImageState::kFetching, "Fetching"},
                                                                          {ImageState::kReady, "Ready"},
                                                                          {ImageState::kFailed, "Failed"}};
+};
+
+template <>
+struct EnumTable<DependencyState> {
+  static constexpr std::pair<DependencyState, std::string_view> kEntries[] = {
+      {DependencyState::kRestored, "Restored"},
+      {DependencyState::kInstalling, "Installing"},
+      {DependencyState::kRecording, "Recording"},
+      {DependencyState::kRecorded, "Recorded"},
+      {DependencyState::kNotRecorded, "NotRecorded"}};
+};
+
+template <>
+struct EnumTable<InstallCause> {
+  static constexpr std::pair<InstallCause, std::string_view> kEntries[] = {
+      {InstallCause::kNotCacheable, "NotCacheable"},
+      {InstallCause::kNoStore, "NoStore"},
+      {InstallCause::kNoSnapshot, "NoSnapshot"},
+      {InstallCause::kSnapshotEnded, "SnapshotEnded"},
+      {InstallCause::kStoreUnavailable, "StoreUnavailable"},
+      {InstallCause::kDamaged, "Damaged"},
+      {InstallCause::kNotMounted, "NotMounted"}};
 };
 
 template <typename V>
@@ -75,6 +98,26 @@ void Fields(V& v, const PlannedImageStatus*) {
 }
 
 template <typename V>
+void Fields(V& v, const ImageReport*) {
+  using T = ImageReport;
+  v.Field("image", &T::image, {.doc = "The image as the runtime pulled it.", .required = true, .max_length = 1024});
+  v.Field("manifest", &T::manifest, {.doc = "Digest of the platform's manifest.", .max_length = 71});
+  v.Field("mode", &T::mode, {.doc = "Lazy: opened from its block image. Pulled: pulled whole.", .required = true});
+  v.Field("reason", &T::reason, {.doc = "Why it was pulled: NotConverted, or what went wrong.", .max_length = 64});
+  v.Field("message", &T::message,
+          {.doc = "The same for people.", .max_length = static_cast<int64_t>(kMaxImageMessageBytes)});
+  v.Field("askedAt", &T::asked_at, {.doc = "When the runtime asked for it."});
+  v.Field("readyAt", &T::ready_at, {.doc = "When a container of it could be made first."});
+  v.Field("store", &T::store, {.doc = "Where its block image is.", .max_length = 1024});
+  v.Field("hotSet", &T::hot_set, {.doc = "What the node has of its hot set."});
+  v.Field("hotSetChunks", &T::hot_set_chunks,
+          {.doc = "Chunks that the hot set names.", .omit_zero = true, .minimum = 0});
+  v.Field("hotSetBytes", &T::hot_set_bytes, {.doc = "Stored bytes of these.", .omit_zero = true, .minimum = 0});
+  v.Field("hotSetDigest", &T::hot_set_digest, {.doc = "Digest of the hot set.", .max_length = 71});
+  v.Field("figures", &T::figures, {.doc = "What was read of a lazy image since it was opened, and what it cost."});
+}
+
+template <typename V>
 void Fields(V& v, const PodStage*) {
   using T = PodStage;
   v.Field("name", &T::name, {.doc = "Name of the stage, as the program wrote it.", .required = true, .max_length = 64});
@@ -102,6 +145,26 @@ void Fields(V& v, const PodMount*) {
 }
 
 template <typename V>
+void Fields(V& v, const PodDependencies*) {
+  using T = PodDependencies;
+  constexpr auto kLongestReason = static_cast<int64_t>(kMaxDependencyReasonBytes);
+  v.Field("key", &T::key, {.doc = "Key of the snapshot; absent when there can be none.", .max_length = 64});
+  v.Field("state", &T::state,
+          {.doc = "Restored from a snapshot, or installed, and how far the recording of that is.", .required = true});
+  v.Field("cause", &T::cause, {.doc = "Why they were not restored, for programs."});
+  v.Field("reason", &T::reason, {.doc = "The cause as a sentence.", .max_length = kLongestReason});
+  v.Field("notRecorded", &T::not_recorded, {.doc = "Why the install was not recorded.", .max_length = kLongestReason});
+  v.Field("at", &T::at, {.doc = "When it was decided whether to restore them."});
+  v.Field("seconds", &T::seconds, {.doc = "What finding and mounting took, or the install.", .minimum = 0});
+  v.Field("digest", &T::digest, {.doc = "Manifest of the snapshot that was restored or recorded.", .max_length = 71});
+  v.Field("sizeBytes", &T::size_bytes, {.doc = "Bytes of its files.", .omit_zero = true, .minimum = 0});
+  v.Field("storedBytes", &T::stored_bytes,
+          {.doc = "Bytes that it takes in the store, shared ones included.", .omit_zero = true, .minimum = 0});
+  v.Field("recordedAt", &T::recorded_at, {.doc = "When it was recorded."});
+  v.Field("expiresAt", &T::expires_at, {.doc = "When it ends."});
+}
+
+template <typename V>
 void Fields(V& v, const PodReport*) {
   using T = PodReport;
   v.Field("uid", &T::uid, {.doc = "UID of the pod.", .required = true, .max_length = 64});
@@ -112,6 +175,7 @@ void Fields(V& v, const PodReport*) {
           {.doc = "What it wrote to /run/paceline/stage, the first line of each name.",
            .max_items = static_cast<int64_t>(kMaxPodStages)});
   v.Field("mounts", &T::mounts, {.doc = "Its volumes of type hdfs.", .max_items = static_cast<int64_t>(kMaxPodMounts)});
+  v.Field("dependencies", &T::dependencies, {.doc = "What became of the dependencies that it installs."});
 }
 
 template <typename V>
@@ -144,6 +208,9 @@ void Fields(V& v, const NodePlanStatus*) {
   v.Field("heartbeat", &T::heartbeat, {.doc = "When the agent last wrote this status."});
   v.Field("facts", &T::facts, {.doc = "What the node can do."});
   v.Field("images", &T::images, {.doc = "The planned images on this node.", .max_items = 256});
+  v.Field("imageReports", &T::image_reports,
+          {.doc = "Images that the node was asked for lately and how they came there, newest last.",
+           .max_items = static_cast<int64_t>(kMaxImageReports)});
   v.Field("pods", &T::pods,
           {.doc = "Pods of the node that have a volume of Paceline, and for a while those that had one.",
            .max_items = static_cast<int64_t>(kMaxPodReports),

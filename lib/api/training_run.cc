@@ -13,4 +13,6 @@ std::string_view RunPhaseText(RunPhase phase) { return EnumText(phase); }
 
 std::string_view StartKindText(StartKind kind) { return EnumText(kind); }
 
+std::string_view SnapshotOutcomeText(SnapshotOutcome outcome) { return EnumText(outcome); }
+
 }  // namespace paceline::api

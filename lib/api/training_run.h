@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/api/image_figures.h"
 #include "lib/api/meta.h"
 
 namespace paceline::api {
@@ -73,11 +74,24 @@ struct WorkerStage {
   std::optional<WallTime> end;
 };
 
+// kInstalled: there was no snapshot to restore. kFellBack: there may have been one, and it could not be used.
+enum class SnapshotOutcome { kRestored, kRecorded, kInstalled, kFellBack };
+
+// How a worker came to its dependencies.
+struct WorkerDependencies {
+  SnapshotOutcome outcome = SnapshotOutcome::kInstalled;
+  std::string reason;             // why not restored, and why not recorded
+  std::optional<double> seconds;  // that finding and mounting took, or the install; absent: not told
+
+  friend bool operator==(const WorkerDependencies&, const WorkerDependencies&) = default;
+};
+
 struct WorkerTimes {
   int64_t rank = 0;
   std::string pod;
   std::string node;
   std::vector<WorkerStage> stages;
+  std::optional<WorkerDependencies> dependencies;
 };
 
 // Bytes that moved for this run, summed over its nodes.
@@ -94,7 +108,20 @@ struct HotSetUse {
   std::optional<double> hit_ratio;  // reads served by what was prefetched, 0 to 1
 };
 
-enum class SnapshotOutcome { kRestored, kRecorded, kInstalled, kFellBack };
+// How one image of the run came to one of its nodes, where Paceline's snapshotter sees to it.
+struct RunImage {
+  std::string node;
+  std::string image;  // as the pods name it
+  ImageMode mode = ImageMode::kPulled;
+  bool was_there = false;               // the node had it before this start, so figures count other starts, too
+  std::string reason;                   // of kPulled
+  std::string message;                  // likewise
+  std::optional<double> ready_seconds;  // from the runtime's asking for it until a container could be made
+  std::optional<HotSetState> hot_set;
+  std::optional<ImageFigures> figures;  // of kLazy
+};
+
+inline constexpr size_t kMaxRunImages = 256;
 
 struct SnapshotUse {
   std::string name;  // of the DependencySnapshot; empty when none was involved
@@ -127,7 +154,8 @@ struct TrainingRunStatus {
   std::vector<Stage> stages;
   std::optional<StartupCost> startup;
   std::vector<WorkerTimes> workers;
-  int64_t workers_omitted = 0;  // workers beyond kMaxWorkerTimes
+  int64_t workers_omitted = 0;   // workers beyond kMaxWorkerTimes
+  std::vector<RunImage> images;  // those that were pulled first
   std::optional<RunBytes> bytes;
   std::optional<HotSetUse> hot_set;
   std::optional<SnapshotUse> snapshot;
@@ -153,5 +181,6 @@ struct TrainingRun {
 std::string_view StageNameText(StageName name);
 std::string_view RunPhaseText(RunPhase phase);
 std::string_view StartKindText(StartKind kind);
+std::string_view SnapshotOutcomeText(SnapshotOutcome outcome);
 
 }  // namespace paceline::api

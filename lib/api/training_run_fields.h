@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lib/api/fields.h"
+#include "lib/api/image_figures_fields.h"
 #include "lib/api/meta_fields.h"
 #include "lib/api/training_run.h"
 
@@ -101,6 +102,17 @@ void Fields(V& v, const WorkerStage*) {
 }
 
 template <typename V>
+void Fields(V& v, const WorkerDependencies*) {
+  using T = WorkerDependencies;
+  v.Field("outcome", &T::outcome,
+          {.doc = "Restored; Recorded: installed and recorded; Installed: there was no snapshot; FellBack: there may "
+                  "have been one that could not be used.",
+           .required = true});
+  v.Field("reason", &T::reason, {.doc = "Why they were not restored, and why not recorded."});
+  v.Field("seconds", &T::seconds, {.doc = "What finding and mounting took, or the install.", .minimum = 0});
+}
+
+template <typename V>
 void Fields(V& v, const WorkerTimes*) {
   using T = WorkerTimes;
   v.Field("rank", &T::rank, {.doc = "Place of the worker in its gang.", .required = true, .minimum = 0});
@@ -108,6 +120,7 @@ void Fields(V& v, const WorkerTimes*) {
   v.Field("node", &T::node, {.doc = "The pod's node."});
   v.Field("stages", &T::stages,
           {.doc = "Its stages, in order.", .max_items = 8, .list = ListType::kMap, .list_key = "name"});
+  v.Field("dependencies", &T::dependencies, {.doc = "How it came to its dependencies."});
 }
 
 template <typename V>
@@ -126,6 +139,22 @@ void Fields(V& v, const HotSetUse*) {
   v.Field("profile", &T::profile, {.doc = "Name of the ImageProfile that was used."});
   v.Field("hitRatio", &T::hit_ratio,
           {.doc = "Share of the reads that found what was prefetched.", .minimum = 0, .maximum = 1});
+}
+
+template <typename V>
+void Fields(V& v, const RunImage*) {
+  using T = RunImage;
+  v.Field("node", &T::node, {.doc = "The node.", .required = true, .max_length = 253});
+  v.Field("image", &T::image, {.doc = "The image as the pods name it.", .required = true, .max_length = 1024});
+  v.Field("mode", &T::mode, {.doc = "Lazy: opened from its block image. Pulled: pulled whole.", .required = true});
+  v.Field("wasThere", &T::was_there,
+          {.doc = "The node had it before this start; figures then count other starts, too.", .omit_zero = true});
+  v.Field("reason", &T::reason, {.doc = "Why it was pulled: NotConverted, or what went wrong.", .max_length = 64});
+  v.Field("message", &T::message, {.doc = "The same for people.", .max_length = 1024});
+  v.Field("readySeconds", &T::ready_seconds,
+          {.doc = "From the runtime's asking for it until a container of it could be made.", .minimum = 0});
+  v.Field("hotSet", &T::hot_set, {.doc = "What the node has of its hot set."});
+  v.Field("figures", &T::figures, {.doc = "What was read of a lazy image since it was opened, and what it cost."});
 }
 
 template <typename V>
@@ -176,11 +205,16 @@ void Fields(V& v, const TrainingRunStatus*) {
            .list = ListType::kMap,
            .list_key = "name"});
   v.Field("startup", &T::startup, {.doc = "What the startup cost."});
-  v.Field("workers", &T::workers,
-          {.doc = "The startup worker by worker, for the first 256 ranks. The stages above cover all workers.",
-           .max_items = static_cast<int64_t>(kMaxWorkerTimes)});
+  v.Field(
+      "workers", &T::workers,
+      {.doc = "The startup worker by worker, at most 256: the first ranks, and the slowest of each stage. The stages "
+              "above cover all workers.",
+       .max_items = static_cast<int64_t>(kMaxWorkerTimes)});
   v.Field("workersOmitted", &T::workers_omitted,
           {.doc = "Workers that the list above leaves out.", .omit_zero = true, .minimum = 0});
+  v.Field("images", &T::images,
+          {.doc = "How the images came to the nodes, where Paceline's snapshotter runs: those that were pulled first.",
+           .max_items = static_cast<int64_t>(kMaxRunImages)});
   v.Field("bytes", &T::bytes, {.doc = "Bytes that moved for this run, over all its nodes."});
   v.Field("hotSet", &T::hot_set, {.doc = "How the recorded hot blocks served this run."});
   v.Field("snapshot", &T::snapshot, {.doc = "What became of the dependency snapshot."});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "lib/blocks/format/hot_set_tag.h"
 #include "lib/blocks/image/image_check.h"
 #include "lib/deps/key.h"
 
@@ -105,7 +106,9 @@ Result<FoundSnapshot> PublishSnapshot(blocks::BlobStore& store, SnapshotManifest
 
 Status RemoveSnapshot(blocks::BlobStore& store, const FoundSnapshot& snapshot, Deadline deadline) {
   RETURN_IF_ERROR(store.RemoveTag(SnapshotTag(snapshot.manifest.key), deadline));
-  return store.RemoveTag(blocks::ImageTag(snapshot.descriptor.digest), deadline);
+  RETURN_IF_ERROR(store.RemoveTag(blocks::ImageTag(snapshot.descriptor.digest), deadline));
+  const blocks::Digest image = blocks::Sha256Of(DerivedImage(snapshot.manifest, snapshot.descriptor));
+  return store.RemoveTag(blocks::HotSetTag(image), deadline);
 }
 
 Result<blocks::KnownChunks> LoadKnownChunks(blocks::BlobStore& store, const std::string& ns,

@@ -36,7 +36,7 @@ Result<SnapshotList> ListSnapshots(blocks::BlobStore& store, const std::string& 
 Result<FoundSnapshot> PublishSnapshot(blocks::BlobStore& store, SnapshotManifest snapshot, const SnapshotRecord& record,
                                       Deadline deadline);
 
-// Takes the key's tag away first, then that of the image: from then on nobody finds the snapshot.
+// Takes the key's tag away first, then those of the image and of its hot set: from then on nobody finds the snapshot.
 Status RemoveSnapshot(blocks::BlobStore& store, const FoundSnapshot& snapshot, Deadline deadline);
 
 // The digest of the block image manifest that follows from a snapshot; it is put into the store if it is missing there.

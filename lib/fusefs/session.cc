@@ -12,6 +12,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <list>
 #include <sstream>
@@ -168,6 +169,16 @@ class LibfuseSession final : public Session {
   void Invalidate(uint64_t inode) override {
     // ENOENT when the kernel does not know it any more, which is what was asked for.
     fuse_lowlevel_notify_inval_inode(session_, inode, 0, 0);
+  }
+
+  Status StorePages(uint64_t inode, uint64_t offset_bytes, std::string_view bytes) override {
+    fuse_bufvec buffer = FUSE_BUFVEC_INIT(bytes.size());
+    buffer.buf[0].mem = const_cast<char*>(bytes.data());  // libfuse only reads it
+    const int result = fuse_lowlevel_notify_store(session_, inode, static_cast<off_t>(offset_bytes), &buffer,
+                                                  static_cast<fuse_buf_copy_flags>(0));
+    if (result == 0) return Status();
+    if (result == -ENOENT) return NotFoundError("the kernel does not know the inode");
+    return UnavailableError(fmt::format("the kernel takes no pages: {}", strerror(-result)));
   }
 
  private:

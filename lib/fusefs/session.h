@@ -65,6 +65,12 @@ class Session {
   // The kernel forgets what it cached of an inode: pages and attributes. Waits for requests on that inode, so it must
   // not be called from Operations.
   virtual void Invalidate(uint64_t inode) = 0;
+
+  // Puts bytes into the kernel's page cache of an inode: reading them through it asks nobody then, until the kernel
+  // drops them. `offset_bytes` and the size are whole pages, within the file. kNotFound when the kernel does not know
+  // the inode, kUnavailable for all else that keeps it from taking them. Waits for reads of those pages, so it must not
+  // be called from Operations.
+  virtual Status StorePages(uint64_t inode, uint64_t offset_bytes, std::string_view bytes) = 0;
 };
 
 }  // namespace paceline::fusefs

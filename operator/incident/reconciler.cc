@@ -9,8 +9,10 @@
 #include "analysis/root_cause.h"
 #include "analysis/slow_link.h"
 #include "lib/api/codec.h"
+#include "lib/api/incident_advice.h"
 #include "lib/api/training_run.h"
 #include "lib/kube/apply.h"
+#include "operator/incident/incident_metrics.h"
 #include "operator/messages.h"
 #include "operator/names.h"
 #include "operator/resources.h"
@@ -52,9 +54,11 @@ std::string EventText(const api::Incident& incident) {
   std::string who;
   if (!verdict.pods.empty()) who += "; pod " + Join(verdict.pods);
   if (!verdict.nodes.empty()) who += "; node " + Join(verdict.nodes);
-  return api::Say(AdviceOf(incident),
-                  fmt::format("{}{} (confidence {:.0f} %). See: kubectl describe incident {}", verdict.cause, who,
-                              verdict.confidence * 100, incident.metadata.name));
+  // What to do depends on the cause, not on how it was noticed.
+  api::Advice advice = AdviceOf(incident);
+  advice.action = api::VerdictAdvice(CategoryOf(incident)).action;
+  return api::Say(advice, fmt::format("{}{} (confidence {:.0f} %). See: kubectl describe incident {}", verdict.cause,
+                                      who, verdict.confidence * 100, incident.metadata.name));
 }
 
 }  // namespace
@@ -221,7 +225,7 @@ class IncidentReconciler::Pass {
 
   void Tell(const api::Incident& incident) const {
     const api::Verdict& verdict = *incident.status.verdict;
-    const std::string category = api::ToJson(incident)["status"]["verdict"].value("category", "");
+    const std::string category = CategoryOf(incident);
     owner_.incidents_.With({category}).Add();
     const api::JobReference& job = run_->spec.job;
     env_.recorder.Record({{job.api_version, job.kind, key_.ns, job.name, job.uid, ""},
@@ -252,15 +256,16 @@ class IncidentReconciler::Pass {
 IncidentReconciler::IncidentReconciler(const IncidentEnvironment& environment, const IncidentOptions& options)
     : env_(environment),
       options_(options),
-      incidents_(env_.metrics.CounterFamily(
-          {"paceline_incidents_total", "Incidents that were told, by the class of their cause.", {"category"}})),
+      incidents_(IncidentsTotal(env_.metrics)),
       durations_(env_.metrics.HistogramFamily({"paceline_incident_diagnosis_duration_seconds",
                                                "From asking the agents of a run for their tables to the verdict.",
                                                {}},
                                               ExponentialBuckets(0.01, 2, 10))),
       unanswered_(env_.metrics.CounterFamily({"paceline_trace_unanswered_total",
                                               "Agents that gave no tables when they were asked for a diagnosis.",
-                                              {}})) {}
+                                              {}})) {
+  unanswered_.With({});  // from zero on, as all counters
+}
 
 IncidentReconciler::Memory IncidentReconciler::Remember(const kube::ObjectKey& key, bool has_alerts) {
   const TimePoint now = env_.clock.Now();

@@ -22,12 +22,12 @@ class AgentTraceSource final : public TraceSource {
 
   analysis::Tables TablesOf(const kube::ObjectKey& run, const std::vector<TracedNode>& nodes, Deadline deadline,
                             std::stop_token stop) override {
-    const auto answers =
+    auto answers =
         AskAll<analysis::Tables>(nodes.size(), [&](size_t i) { return TablesOfNode(run, nodes[i], deadline, stop); });
     analysis::Tables all;
     for (size_t i = 0; i < nodes.size(); ++i) {
       if (answers[i].ok()) {
-        analysis::Append(*answers[i], all);
+        analysis::Append(*std::move(answers[i]), all);
       } else {
         all.missing.push_back(fmt::format("{}: {}", nodes[i].name, answers[i].status().message()));
       }

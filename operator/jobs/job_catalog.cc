@@ -143,4 +143,22 @@ std::vector<JobKey> JobCatalog::JobsOf(const kube::PodView& pod) const {
   return jobs;
 }
 
+std::vector<std::shared_ptr<const kube::PodView>> PodsOf(const JobCatalog& catalog,
+                                                         const kube::Store<kube::PodView>& pods, const JobKey& key,
+                                                         const nlohmann::json& job) {
+  const Result<std::string> selector = api::PodSelector(job);
+  if (!selector.ok()) return {};  // not known yet: the job will change
+  const size_t equals = selector->find('=');
+  std::vector<std::shared_ptr<const kube::PodView>> found;
+  for (auto& pod : pods.ListBy(selector->substr(0, equals), selector->substr(equals + 1))) {
+    if (pod->meta.ns.view() != key.ns) continue;
+    const std::vector<JobKey> jobs = catalog.JobsOf(*pod);
+    const bool is_ours = std::any_of(jobs.begin(), jobs.end(), [&](const JobKey& owner) {
+      return owner.kind == key.kind && owner.name == key.name;
+    });
+    if (is_ours) found.push_back(std::move(pod));
+  }
+  return found;
+}
+
 }  // namespace paceline::operator_

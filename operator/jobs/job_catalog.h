@@ -78,4 +78,9 @@ class JobCatalog {
   std::vector<Entry> entries_ GUARDED_BY(mutex_);
 };
 
+// All pods of the job, from `pods`, which needs PodIndexes. Empty while the job does not say which are its own.
+std::vector<std::shared_ptr<const kube::PodView>> PodsOf(const JobCatalog& catalog,
+                                                         const kube::Store<kube::PodView>& pods, const JobKey& key,
+                                                         const nlohmann::json& job);
+
 }  // namespace paceline::operator_

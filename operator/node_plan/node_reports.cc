@@ -6,6 +6,7 @@
 
 #include "lib/api/codec.h"
 #include "lib/api/node_plan.h"
+#include "operator/names.h"
 
 namespace paceline::operator_ {
 namespace {
@@ -14,6 +15,19 @@ bool IsSameMount(const api::PodMount& x, const api::PodMount& y) {
   return x.volume == y.volume && x.state == y.state && x.message == y.message && x.restarts == y.restarts &&
          x.read_bytes == y.read_bytes && x.written_bytes == y.written_bytes && x.first_read_at == y.first_read_at &&
          x.last_read_at == y.last_read_at;
+}
+
+bool IsSameImage(const api::ImageReport& x, const api::ImageReport& y) {
+  return x.image == y.image && x.manifest == y.manifest && x.mode == y.mode && x.reason == y.reason &&
+         x.message == y.message && x.asked_at == y.asked_at && x.ready_at == y.ready_at && x.store == y.store &&
+         x.hot_set == y.hot_set && x.hot_set_chunks == y.hot_set_chunks && x.hot_set_bytes == y.hot_set_bytes &&
+         x.hot_set_digest == y.hot_set_digest && x.figures == y.figures;
+}
+
+bool IsSameImages(const std::shared_ptr<const std::vector<api::ImageReport>>& before,
+                  const std::vector<api::ImageReport>& after) {
+  if (before == nullptr) return after.empty();
+  return std::equal(before->begin(), before->end(), after.begin(), after.end(), IsSameImage);
 }
 
 api::NodePlanStatus StatusOf(const kube::ObjectView& view) {
@@ -41,7 +55,28 @@ bool NodeReports::IsSame(const Pod& a, const Pod& b) {
                     [](const Marker& x, const Marker& y) {
                       return x.name == y.name && x.at == y.at && x.source == y.source;
                     }) &&
-         std::equal(a.mounts.begin(), a.mounts.end(), b.mounts.begin(), b.mounts.end(), IsSameMount);
+         std::equal(a.mounts.begin(), a.mounts.end(), b.mounts.begin(), b.mounts.end(), IsSameMount) &&
+         a.dependencies == b.dependencies;
+}
+
+std::optional<kube::ObjectKey> NodeReports::SnapshotOf(const Pod& pod) {
+  if (!pod.dependencies || pod.dependencies->key.empty()) return std::nullopt;
+  return kube::ObjectKey{pod.key.ns, SnapshotName(pod.dependencies->key)};
+}
+
+void NodeReports::CompareSnapshots(const Pods& before, const Pods& after, std::vector<kube::ObjectKey>* changed) {
+  std::set<kube::ObjectKey> snapshots;
+  const auto add_those_unlike = [&snapshots](const Pods& pods, const Pods& others) {
+    for (const auto& [uid, pod] : pods) {
+      const std::optional<kube::ObjectKey> snapshot = SnapshotOf(pod);
+      const auto other = others.find(uid);
+      const bool is_same = other != others.end() && other->second.dependencies == pod.dependencies;
+      if (snapshot && !is_same) snapshots.insert(*snapshot);
+    }
+  };
+  add_those_unlike(before, after);
+  add_those_unlike(after, before);
+  changed->insert(changed->end(), snapshots.begin(), snapshots.end());
 }
 
 NodeReports::News NodeReports::See(const kube::CacheChange<kube::ObjectView>& change) {
@@ -52,6 +87,8 @@ NodeReports::News NodeReports::See(const kube::CacheChange<kube::ObjectView>& ch
     const auto node = nodes_.find(node_name);
     if (node == nodes_.end()) return news;
     CompareTraces(node->second.traces, {}, &news.runs);
+    news.has_images = node->second.images != nullptr;
+    CompareSnapshots(node->second.pods, {}, &news.snapshots);
     nodes_.erase(node);
     return news;
   }
@@ -64,15 +101,22 @@ NodeReports::News NodeReports::See(const kube::CacheChange<kube::ObjectView>& ch
     node.heard = is_new && status.heartbeat ? std::min(now, *status.heartbeat) : now;
     node.heartbeat = status.heartbeat;
   }
-  std::map<std::string, Pod, std::less<>> pods;
+  Pods pods;
   for (const api::PodReport& report : status.pods) {
-    Pod pod{MarkersIn(report), report.mounts};
+    Pod pod{{report.ns, report.name}, MarkersIn(report), report.mounts, report.dependencies};
     const auto before = node.pods.find(report.uid);
     if (!IsSame(before == node.pods.end() ? Pod{} : before->second, pod)) news.pods.push_back({report.ns, report.name});
-    if (!pod.markers.empty() || !pod.mounts.empty()) pods[report.uid] = std::move(pod);
+    if (!pod.markers.empty() || !pod.mounts.empty() || pod.dependencies) pods[report.uid] = std::move(pod);
   }
+  CompareSnapshots(node.pods, pods, &news.snapshots);
   node.pods = std::move(pods);
   node.address = status.agent_address;
+  news.has_images = !IsSameImages(node.images, status.image_reports);
+  if (status.image_reports.empty()) {
+    node.images.reset();
+  } else if (news.has_images) {
+    node.images = std::make_shared<const std::vector<api::ImageReport>>(status.image_reports);
+  }
   std::map<kube::ObjectKey, TraceReport> traces;
   for (const api::TracedRun& run : status.traces) traces[{run.ns, run.run}] = {run.processes, run.alerts};
   CompareTraces(node.traces, traces, &news.runs);
@@ -104,6 +148,24 @@ std::map<std::string, TraceReport> NodeReports::TracesOf(const kube::ObjectKey& 
   for (const auto& [name, node] : nodes_) {
     const auto found = node.traces.find(run);
     if (found != node.traces.end()) reports.emplace(name, found->second);
+  }
+  return reports;
+}
+
+std::shared_ptr<const std::vector<api::ImageReport>> NodeReports::ImagesOf(std::string_view node) const {
+  MutexLock lock(mutex_);
+  const auto found = nodes_.find(node);
+  return found == nodes_.end() ? nullptr : found->second.images;
+}
+
+std::vector<api::ImageReport> NodeReports::ReportsOfManifest(std::string_view manifest) const {
+  std::vector<api::ImageReport> reports;
+  MutexLock lock(mutex_);
+  for (const auto& [name, node] : nodes_) {
+    if (node.images == nullptr) continue;
+    for (const api::ImageReport& report : *node.images) {
+      if (report.manifest == manifest) reports.push_back(report);
+    }
   }
   return reports;
 }
@@ -147,6 +209,32 @@ std::vector<Marker> NodeReports::MarkersOf(std::string_view node, std::string_vi
 
 std::vector<api::PodMount> NodeReports::MountsOf(std::string_view node, std::string_view pod_uid) const {
   return Find(node, pod_uid).value_or(Pod{}).mounts;
+}
+
+std::optional<api::PodDependencies> NodeReports::DependenciesOf(std::string_view node, std::string_view pod_uid) const {
+  return Find(node, pod_uid).value_or(Pod{}).dependencies;
+}
+
+std::vector<DependencyReport> NodeReports::ReportsOf(const kube::ObjectKey& snapshot) const {
+  std::vector<DependencyReport> reports;
+  MutexLock lock(mutex_);
+  for (const auto& [name, node] : nodes_) {
+    for (const auto& [uid, pod] : node.pods) {
+      if (SnapshotOf(pod) == snapshot) reports.push_back({name, pod.key, uid, *pod.dependencies});
+    }
+  }
+  return reports;
+}
+
+std::vector<kube::ObjectKey> NodeReports::ReportedSnapshots() const {
+  std::set<kube::ObjectKey> snapshots;
+  MutexLock lock(mutex_);
+  for (const auto& [name, node] : nodes_) {
+    for (const auto& [uid, pod] : node.pods) {
+      if (const std::optional<kube::ObjectKey> snapshot = SnapshotOf(pod)) snapshots.insert(*snapshot);
+    }
+  }
+  return {snapshots.begin(), snapshots.end()};
 }
 
 }  // namespace paceline::operator_

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,14 @@ struct TraceReport {
   std::vector<api::TraceAlert> alerts;
 };
 
+// What one agent says of the dependencies of one pod.
+struct DependencyReport {
+  std::string node;
+  kube::ObjectKey pod;
+  std::string pod_uid;
+  api::PodDependencies dependencies;
+};
+
 class NodeReports {
  public:
   // `clock` must outlive the object.
@@ -29,8 +38,10 @@ class NodeReports {
 
   // What is new in a status. One that cannot be read counts as no report.
   struct News {
-    std::vector<kube::ObjectKey> pods;  // whose stages or mounts are new or different
-    std::vector<kube::ObjectKey> runs;  // whose traces are
+    std::vector<kube::ObjectKey> pods;       // whose stages or mounts are new or different
+    std::vector<kube::ObjectKey> runs;       // whose traces are
+    std::vector<kube::ObjectKey> snapshots;  // DependencySnapshots of which something else is said
+    bool has_images = false;                 // what the node says of its images is
   };
   News See(const kube::CacheChange<kube::ObjectView>& change) EXCLUDES(mutex_);
 
@@ -41,6 +52,17 @@ class NodeReports {
   // What is reported of one pod; empty when nothing is.
   std::vector<Marker> MarkersOf(std::string_view node, std::string_view pod_uid) const EXCLUDES(mutex_);
   std::vector<api::PodMount> MountsOf(std::string_view node, std::string_view pod_uid) const EXCLUDES(mutex_);
+  std::optional<api::PodDependencies> DependenciesOf(std::string_view node, std::string_view pod_uid) const
+      EXCLUDES(mutex_);
+
+  // What is reported of one DependencySnapshot by all nodes, and of which there are reports.
+  std::vector<DependencyReport> ReportsOf(const kube::ObjectKey& snapshot) const EXCLUDES(mutex_);
+  std::vector<kube::ObjectKey> ReportedSnapshots() const EXCLUDES(mutex_);
+
+  // What the node's snapshotter says of images; null when it says nothing.
+  std::shared_ptr<const std::vector<api::ImageReport>> ImagesOf(std::string_view node) const EXCLUDES(mutex_);
+  // What all nodes say of the image with this manifest.
+  std::vector<api::ImageReport> ReportsOfManifest(std::string_view manifest) const EXCLUDES(mutex_);
 
   // What the agents say of the traces of a run, by node.
   std::map<std::string, TraceReport> TracesOf(const kube::ObjectKey& run) const EXCLUDES(mutex_);
@@ -51,19 +73,25 @@ class NodeReports {
 
  private:
   struct Pod {
+    kube::ObjectKey key;
     std::vector<Marker> markers;
     std::vector<api::PodMount> mounts;
+    std::optional<api::PodDependencies> dependencies;
   };
+  using Pods = std::map<std::string, Pod, std::less<>>;  // by uid
   static bool IsSame(const Pod& a, const Pod& b);
   std::optional<Pod> Find(std::string_view node, std::string_view pod_uid) const EXCLUDES(mutex_);
 
   struct Node {
-    std::optional<WallTime> heartbeat;             // as the agent wrote it
-    WallTime heard;                                // when it changed, by our clock
-    std::map<std::string, Pod, std::less<>> pods;  // by uid
+    std::optional<WallTime> heartbeat;  // as the agent wrote it
+    WallTime heard;                     // when it changed, by our clock
+    Pods pods;
     std::string address;
+    std::shared_ptr<const std::vector<api::ImageReport>> images;
     std::map<kube::ObjectKey, TraceReport> traces;  // by run
   };
+  static std::optional<kube::ObjectKey> SnapshotOf(const Pod& pod);
+  static void CompareSnapshots(const Pods& before, const Pods& after, std::vector<kube::ObjectKey>* changed);
   static void CompareTraces(const std::map<kube::ObjectKey, TraceReport>& before,
                             const std::map<kube::ObjectKey, TraceReport>& after, std::vector<kube::ObjectKey>* changed);
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "lib/api/incident_advice.h"
 #include "lib/api/names.h"
 #include "lib/api/stage_advice.h"
 #include "lib/base/json.h"
@@ -103,21 +104,22 @@ class JobPage {
 
   // The run as it is stored: a large one is not taken apart and put together again.
   net::ServerResponse Run(const net::ServerRequest& request, Deadline deadline) const {
-    const auto query = ParseQuery(request.query);
-    if (!query.ok()) return ErrorAnswer(query.status());
-    const std::string ns = ValueOf(*query, "namespace"), name = ValueOf(*query, "name");
-    if (ns.empty() || name.empty()) return ErrorAnswer(InvalidArgumentError("namespace and name are needed"));
-    const Status may = MayRead(request, {std::string(api::kGroup), "trainingruns", "list", ns}, deadline);
-    if (!may.ok()) return Refused(may);
-    const auto view = env_.runs.Get({ns, name});
-    if (view == nullptr) return ErrorAnswer(NotFoundError("there is no run " + ns + "/" + name + " (any more)"));
-    std::string body = "{\"run\":";
-    body += view->json.view();
-    const Status sees_incidents = MayRead(request, {std::string(api::kGroup), "incidents", "list", ns}, deadline);
-    body += ",\"incidents\":[";
-    if (sees_incidents.ok()) body += IncidentsOf(ns, name);
-    body += "],\"advice\":" + DumpJson(StageAdviceByName()) + "}";
-    return Answer(200, "application/json", std::move(body));
+    return OfRun(request, deadline, [&](const kube::ObjectView& view) {
+      const kube::ObjectKey key{view.meta.ns.str(), view.meta.name.str()};
+      std::string body = "{\"run\":";
+      body += view.json.view();
+      const Status sees_incidents = MayRead(request, {std::string(api::kGroup), "incidents", "list", key.ns}, deadline);
+      body += ",\"incidents\":[";
+      if (sees_incidents.ok()) body += IncidentsOf(key.ns, key.name);
+      return body + "],\"advice\":" + DumpJson(StageAdviceByName()) + ",\"verdicts\":" + DumpJson(VerdictActions()) +
+             "}";
+    });
+  }
+
+  net::ServerResponse Ranks(const net::ServerRequest& request, Deadline deadline) const {
+    return OfRun(request, deadline, [&](const kube::ObjectView& view) {
+      return env_.rank_heat({view.meta.ns.str(), view.meta.name.str()}, deadline);
+    });
   }
 
   net::ServerResponse Nodes(const net::ServerRequest& request, Deadline deadline) const {
@@ -144,6 +146,20 @@ class JobPage {
   }
 
  private:
+  // What `make` makes of the run that the request names, when the user may see it.
+  template <typename Make>
+  net::ServerResponse OfRun(const net::ServerRequest& request, Deadline deadline, const Make& make) const {
+    const auto query = ParseQuery(request.query);
+    if (!query.ok()) return ErrorAnswer(query.status());
+    const std::string ns = ValueOf(*query, "namespace"), name = ValueOf(*query, "name");
+    if (ns.empty() || name.empty()) return ErrorAnswer(InvalidArgumentError("namespace and name are needed"));
+    const Status may = MayRead(request, {std::string(api::kGroup), "trainingruns", "list", ns}, deadline);
+    if (!may.ok()) return Refused(may);
+    const auto view = env_.runs.Get({ns, name});
+    if (view == nullptr) return ErrorAnswer(NotFoundError("there is no run " + ns + "/" + name + " (any more)"));
+    return Answer(200, "application/json", make(*view));
+  }
+
   static std::string ValueOf(const std::map<std::string, std::string>& query, const char* key) {
     const auto found = query.find(key);
     return found == query.end() ? std::string() : found->second;
@@ -185,6 +201,12 @@ class JobPage {
     return advice;
   }
 
+  static Json VerdictActions() {
+    Json actions = Json::object();
+    for (const api::Advice& row : api::VerdictMessages()) actions[std::string(row.reason)] = row.action;
+    return actions;
+  }
+
   const JobPageEnvironment env_;
 };
 
@@ -204,6 +226,7 @@ std::map<std::string, net::Handler> JobPageRoutes(const JobPageEnvironment& envi
   routes["GET /page.css"] = asset("text/css; charset=utf-8", PageStyle());
   routes["GET /api/runs"] = [page](const auto& request, Deadline deadline) { return page->Runs(request, deadline); };
   routes["GET /api/run"] = [page](const auto& request, Deadline deadline) { return page->Run(request, deadline); };
+  routes["GET /api/ranks"] = [page](const auto& request, Deadline deadline) { return page->Ranks(request, deadline); };
   routes["GET /api/nodes"] = [page](const auto& request, Deadline deadline) { return page->Nodes(request, deadline); };
   return routes;
 }

@@ -87,59 +87,111 @@ function waterfall(rows) {
         labels ? svg('title', {}, 'worker ' + row.worker.rank + ', ' + stage.name + ': ' + seconds(stage.to - stage.from) + (stage.open ? ' so far' : '')) : null));
     }
   });
-  for (let i = 0; i <= 5; i++) picture.append(svg('text', {x: x(total * i / 5), y: 12, 'text-anchor': 'middle'}, seconds(total * i / 5)));
+  const unit = 10 ** Math.floor(Math.log10(total / 6)), tick = [1, 2, 5, 10].map((n) => n * unit).find((t) => total / t <= 6);
+  for (let i = 0; i * tick <= total; i++) picture.append(svg('text', {x: x(i * tick), y: 12, 'text-anchor': 'middle'}, +(i * tick).toPrecision(3) + ' s'));
   return [picture, legend(used)];
 }
 
 const median = (values) => { const sorted = [...values].sort((a, b) => a - b); return sorted.length ? sorted[Math.floor(sorted.length / 2)] : 0; };
 
-// Stages down, ranks across; the more a worker lags behind the median of its stage, the stronger the colour. Arrow keys walk.
-function heatMap(rows) {
-  const stages = STAGES.filter((s) => rows.some((row) => row.stages.some((e) => e.name === s)));
-  const times = stages.map((s) => rows.map((row) => { const e = row.stages.find((e) => e.name === s); return e ? e.to - e.from : null; }));
-  const middle = times.map((line) => median(line.filter((t) => t !== null)));
-  const cell = Math.min(24, 1000 / Math.max(1, rows.length)), height = 22, left = 150, width = left + 1060;
-  const picture = svg('svg', {viewBox: '0 0 ' + width + ' ' + (stages.length * height + 4), tabindex: 0, role: 'application', id: 'heatmap',
-    'aria-label': 'Time of each worker in each stage against the median; arrow keys walk through the cells', 'aria-describedby': 'told'});
-  const told = el('p', {class: 'told', id: 'told', role: 'status'}, 'Point at a cell, or use the arrow keys.');
-  stages.forEach((s, y) => {
-    picture.append(svg('text', {x: left - 6, y: y * height + 15, 'text-anchor': 'end'}, s));
-    times[y].forEach((t, i) => {
-      const ratio = t === null || middle[y] <= 0 ? 0 : t / middle[y] - 1, felt = t === null ? 0 : t - middle[y];
-      const strength = felt < 0.1 ? 0.06 : Math.min(1, 0.15 + ratio / 2);
-      picture.append(svg('rect', {class: t === null ? 'cell none' : 'cell heat', x: left + i * cell, y: y * height, width: cell, height: height - 2,
-        'data-x': i, 'data-y': y, 'fill-opacity': strength.toFixed(2)}));
-    });
+// A heat map: `rows` by name, `columns` cells across. strength(x, y) is 0 to 1, or null for what is not known, whose cell
+// stays empty; told(x, y) says a cell in words. Neighbours of equal strength are one rectangle, so that 1,000 ranks draw fast.
+// Arrow keys walk through the cells, the pointer tells them.
+function grid({id, label, rows, columns, strength, told}) {
+  const cell = Math.min(24, 1000 / Math.max(1, columns)), height = 22, left = 150;
+  const picture = svg('svg', {viewBox: '0 0 ' + (left + 1060) + ' ' + (rows.length * height + 4), tabindex: 0, role: 'application', id,
+    'aria-label': label + '; arrow keys walk through the cells', 'aria-describedby': id + '-told'});
+  const words = el('p', {class: 'told', id: id + '-told', role: 'status'}, 'Point at a cell, or use the arrow keys.');
+  const level = (x, y) => { const s = strength(x, y); return s === null ? null : Math.round(s * 20) / 20; };
+  rows.forEach((row, y) => {
+    picture.append(svg('text', {x: left - 6, y: y * height + 15, 'text-anchor': 'end'}, row));
+    for (let x = 0; x < columns;) {
+      const s = level(x, y);
+      let end = x + 1;
+      while (end < columns && (cell < 6 || s === null) && level(end, y) === s) end++;
+      picture.append(svg('rect', {class: (s === null ? 'cell none' : 'cell heat') + (cell < 6 ? ' fine' : ''), x: left + x * cell, y: y * height,
+        width: (end - x) * cell, height: height - 2, 'data-x': x, 'data-y': y, 'data-n': end - x, 'fill-opacity': s === null ? null : s.toFixed(2)}));
+      x = end;
+    }
   });
-  const here = svg('rect', {class: 'here', fill: 'none', width: cell, height: height - 2, visibility: 'hidden'});
+  const here = svg('rect', {class: 'here', fill: 'none', width: Math.max(cell, 3), height: height - 2, visibility: 'hidden'});
   picture.append(here);
   let at = null;
   const tell = (x, y) => {
     at = [x, y];
-    const row = rows[x], t = times[y][x];
     here.setAttribute('x', left + x * cell);
     here.setAttribute('y', y * height);
     here.setAttribute('visibility', 'visible');
-    told.textContent = 'Worker ' + row.worker.rank + ' (' + row.worker.pod + (row.worker.node ? ' on ' + row.worker.node : '') + '), ' + stages[y] + ': ' +
-      (t === null ? 'not reached' : seconds(t) + ', median ' + seconds(middle[y]));
+    words.textContent = told(x, y);
   };
-  picture.addEventListener('mouseover', (event) => { const d = event.target.dataset; if (d && d.x !== undefined) tell(Number(d.x), Number(d.y)); });
+  picture.addEventListener('mousemove', (event) => {
+    const box = picture.getBoundingClientRect(), scale = (left + 1060) / box.width;
+    const x = Math.floor(((event.clientX - box.left) * scale - left) / cell), y = Math.floor((event.clientY - box.top) * scale / height);
+    if (x >= 0 && x < columns && y >= 0 && y < rows.length) tell(x, y);
+  });
   picture.addEventListener('keydown', (event) => {
     const move = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]}[event.key];
-    if (!move || !rows.length || !stages.length) return;
+    if (!move || !columns || !rows.length) return;
     event.preventDefault();
-    const from = at || [0, 0];
-    tell(at ? Math.max(0, Math.min(rows.length - 1, from[0] + move[0])) : 0, at ? Math.max(0, Math.min(stages.length - 1, from[1] + move[1])) : 0);
+    tell(at ? Math.max(0, Math.min(columns - 1, at[0] + move[0])) : 0, at ? Math.max(0, Math.min(rows.length - 1, at[1] + move[1])) : 0);
   });
-  return [picture, told];
+  return [picture, words];
 }
 
-function incident(object) {
+// Stages down, workers across; the more a worker lags behind the median of its stage, the stronger the colour.
+function stageHeat(rows) {
+  const stages = STAGES.filter((s) => rows.some((row) => row.stages.some((e) => e.name === s)));
+  const times = stages.map((s) => rows.map((row) => { const e = row.stages.find((e) => e.name === s); return e ? e.to - e.from : null; }));
+  const middle = times.map((line) => median(line.filter((t) => t !== null)));
+  return grid({id: 'heatmap', label: 'Time of each worker in each stage against the median', rows: stages, columns: rows.length,
+    strength: (x, y) => {
+      const t = times[y][x];
+      if (t === null) return null;
+      return t - middle[y] < 0.1 || middle[y] <= 0 ? 0.05 : Math.min(1, 0.15 + (t / middle[y] - 1) / 2);
+    },
+    told: (x, y) => {
+      const worker = rows[x].worker, t = times[y][x];
+      return 'Worker ' + worker.rank + ' (' + worker.pod + (worker.node ? ' on ' + worker.node : '') + '), ' + stages[y] + ': ' +
+        (t === null ? 'not reached' : seconds(t) + ', median ' + seconds(middle[y]));
+    }});
+}
+
+// Windows of time down, ranks across: by how much steps would be slower if this rank alone were late; full colour from a half on.
+function rankHeat(heat) {
+  const windows = heat.windows, at = (y) => new Date(windows[y].at).toLocaleTimeString(), out = [];
+  if (heat.slowdown !== undefined) {
+    out.push(el('p', {}, heat.slow.length ? 'Steps take ' + heat.slowdown.toFixed(2) + ' times as long as they would without the late ranks below.' :
+      'No rank is late by more than what is uncertain (' + percent(heat.error) + ').'));
+  } else {
+    out.push(el('p', {}, 'What slow ranks cost is not known now: ' + heat.whyNot + '.'));
+  }
+  if (windows.length) {
+    out.push(...grid({id: 'rankmap', label: 'How much slower each rank makes steps, in windows of ' + seconds(heat.windowSeconds), rows: windows.map((_, y) => at(y)),
+      columns: heat.ranks.length,
+      strength: (x, y) => {
+        const lost = windows[y].lost ? windows[y].lost[x] : null;
+        return lost === null ? null : lost < 10 ? 0.05 : Math.min(1, 0.15 + lost / 600);
+      },
+      told: (x, y) => {
+        const lost = windows[y].lost ? windows[y].lost[x] : null, who = 'Rank ' + heat.ranks[x] + ' on ' + heat.nodes[heat.nodeOf[x]] + ' at ' + at(y) + ': ';
+        if (windows[y].whyNot) return who + 'not known, ' + windows[y].whyNot;
+        return who + (lost === null ? 'it has told nothing' : lost < 10 ? 'on time' : 'alone it makes steps ' + (lost / 10).toFixed(1) + ' % slower');
+      }}));
+    if (heat.omitted) out.push(el('p', {}, 'The ' + heat.ranks.length + ' ranks that cost most; ' + heat.omitted + ' more cost less.'));
+    out.push(el('p', {class: 'note'}, 'One hot rank is a sick worker or its link, hot ranks of one node that node; ranks scattered over time have uneven data.'));
+  }
+  if (heat.slow.length) out.push(table([{title: 'Rank', number: true}, {title: 'Node'}, {title: 'Slowdown of the run by it', number: true}, {title: 'Late for each collective', number: true}],
+    heat.slow.map((w) => [w.rank, w.node, w.slowdown.toFixed(3), seconds(w.lateSeconds)])));
+  return out;
+}
+
+function incident(object, actions) {
   const status = object.status || {}, verdict = status.verdict || {}, over = status.state === 'Resolved';
   const lines = [['Cause', verdict.cause], ['Ranks', (verdict.ranks || []).join(', ')], ['Pods', (verdict.pods || []).join(', ')], ['Nodes', (verdict.nodes || []).join(', ')],
-    ['Confidence', verdict.confidence !== undefined ? percent(verdict.confidence) : ''], ['Seen', object.spec.trigger && object.spec.trigger.at ? object.spec.trigger.at : ''],
+    ['To do', over ? '' : actions[verdict.category]], ['Confidence', verdict.confidence !== undefined ? percent(verdict.confidence) : ''], ['Seen', object.spec.trigger && object.spec.trigger.at ? object.spec.trigger.at : ''],
     ['Not visible', (status.notVisible || []).join('; ')], ['Done', (status.actions || []).map((a) => a.action + (a.node ? ' ' + a.node : '') + (a.result ? ': ' + a.result : '')).join('; ')]];
-  const evidence = (status.evidence || []).map((e) => [e.name, e.value + ' ' + (e.unit || ''), e.usual !== undefined ? e.usual + ' ' + (e.unit || '') : '']);
+  const figure = (value, unit) => +value.toPrecision(4) + ' ' + (unit || '');
+  const evidence = (status.evidence || []).map((e) => [e.name, figure(e.value || 0, e.unit), e.usual !== undefined ? figure(e.usual, e.unit) : '']);
   return el('section', {class: 'incident' + (over ? ' over' : '')}, el('h3', {}, (verdict.category || 'Being looked into') + (over ? ', over' : '')),
     el('dl', {}, ...lines.filter((l) => l[1]).flatMap((l) => [el('dt', {}, l[0]), el('dd', {}, l[1])])),
     evidence.length ? table([{title: 'Evidence'}, {title: 'Value', number: true}, {title: 'Usual', number: true}], evidence) : null);
@@ -162,7 +214,7 @@ function advise(run, advice) {
 function showRun(data) {
   const run = data.run, status = run.status || (run.status = {}), cost = status.startup;
   const facts = [['Job', run.spec.job.kind + ' ' + run.spec.job.name + ', start ' + run.spec.generation], ['Phase', phase(status.phase)],
-    ['Workers', (run.spec.workers ?? 'not known') + (status.workersOmitted ? ' (the first ' + (status.workers || []).length + ' are drawn; the table covers all)' : '')],
+    ['Workers', (run.spec.workers ?? 'not known') + (status.workersOmitted ? ' (' + (status.workers || []).length + ' are drawn: the first ones and the slowest of each stage; numbers and advice cover all)' : '')],
     ['Nodes', (status.nodes || []).slice(0, 20).join(', ') + ((status.nodes || []).length > 20 ? ' and ' + (status.nodes.length - 20) + ' more' : '')],
     ['Startup', status.firstStepAt ? seconds(status.wallSeconds) + ' to the first step' : 'no first step seen after ' + seconds(status.wallSeconds)],
     ['Cost', cost ? (cost.kind === 'HotRestart' ? 'hot restart' : 'full start') + (cost.gpus ? ', ' + cost.gpus + ' GPUs held for ' + (cost.gpuSeconds / 3600).toFixed(2) + ' GPU-hours' : '') : ''],
@@ -176,39 +228,51 @@ function showRun(data) {
   if ((status.stages || []).length) out.push(table([{title: 'Stage'}, {title: 'Min', number: true}, {title: 'Median', number: true}, {title: 'Max', number: true}, {title: 'Max/median', number: true}, {title: 'Slowest'}],
     status.stages.map((s) => [s.name, seconds(s.minSeconds), seconds(s.p50Seconds), seconds(s.maxSeconds), s.p50Seconds > 0 ? (s.maxSeconds / s.p50Seconds).toFixed(1) : '',
       (s.slowestPod || '') + (s.slowestNode ? ' on ' + s.slowestNode : '')])));
-  if (rows.length) out.push(el('h2', {}, 'Workers against the median'), ...heatMap(rows));
-  if ((status.slowWorkers || []).length) out.push(el('h2', {}, 'Slow ranks'), table([{title: 'Rank', number: true}, {title: 'Node'}, {title: 'Slowdown of the run', number: true}, {title: 'Late', number: true}],
-    status.slowWorkers.map((w) => [w.rank, w.node, w.slowdown.toFixed(3), seconds(w.lateSeconds)])));
+  if (rows.length) out.push(el('h2', {}, 'Workers against the median'), ...stageHeat(rows));
+  if (data.heat && data.heat.traced) out.push(el('h2', {}, 'Ranks while they train'), ...rankHeat(data.heat));
   const incidents = [...data.incidents].sort((a, b) => (b.metadata.creationTimestamp || '').localeCompare(a.metadata.creationTimestamp || ''));
-  out.push(el('h2', {}, 'Incidents'), ...(incidents.length ? incidents.map(incident) : [el('p', {}, 'None.')]));
+  out.push(el('h2', {}, 'Incidents'), ...(incidents.length ? incidents.map((i) => incident(i, data.verdicts || {})) : [el('p', {}, 'None.')]));
   const conditions = (status.conditions || []).filter((c) => c.message);
   if (conditions.length) out.push(el('h2', {}, 'Conditions'), table([{title: 'Condition'}, {title: 'Reason'}, {title: 'Says', wide: true}], conditions.map((c) => [c.type + '=' + c.status, c.reason, c.message])));
   return out;
 }
 
+// From the annotations of a node that are Paceline's. A StragglerPolicy's mark is JSON, in a sentence here.
+function whyOut(node) {
+  const words = Object.entries(node.reasons).map(([key, value]) => {
+    let mark = null;
+    try { mark = key === 'paceline.dev/straggler' ? JSON.parse(value) : null; } catch { /* somebody else's text: shown as it is */ }
+    if (!mark || !mark.policy) return key + ': ' + value;
+    return 'StragglerPolicy ' + mark.policy + ' took it out (' + mark.action + (mark.at ? ', ' + mark.at : '') + ')' + (mark.incident ? ' for Incident ' + mark.incident : '');
+  });
+  return words.length ? words.join('; ') : 'cordoned by somebody else; Paceline does not know why';
+}
+
 function showNodes(data) {
-  const rows = data.nodes.map((n) => [n.name, n.cordoned ? 'cordoned' : 'takes pods', n.taints.map((t) => t.key + (t.value ? '=' + t.value : '')).join(', '), Object.entries(n.reasons).map(([k, v]) => k + ': ' + v).join('; ')]);
+  const rows = data.nodes.map((n) => [n.name, n.cordoned ? 'cordoned' : 'takes pods', n.taints.map((t) => t.key + (t.value ? '=' + t.value : '')).join(', '), whyOut(n)]);
   return [el('h1', {}, 'Cordoned and marked nodes'), rows.length ? table([{title: 'Node'}, {title: 'State'}, {title: 'Taints of Paceline'}, {title: 'Why', wide: true}], rows) : el('p', {}, 'None: every node takes pods.')];
 }
 
 function route() {
   const parts = location.hash.replace(/^#\/?/, '').split('/').map(decodeURIComponent);
-  if (parts[0] === 'run' && parts.length === 3) return {path: '/api/run?namespace=' + encodeURIComponent(parts[1]) + '&name=' + encodeURIComponent(parts[2]), show: showRun, title: parts[2]};
+  if (parts[0] === 'run' && parts.length === 3) return {path: '/api/run?namespace=' + encodeURIComponent(parts[1]) + '&name=' + encodeURIComponent(parts[2]), show: showRun, heat: true, title: parts[2]};
   if (parts[0] === 'nodes') return {path: '/api/nodes', show: showNodes, title: 'nodes'};
   return {path: '/api/runs?namespace=' + encodeURIComponent($('namespace').value.trim()), show: showRuns, title: 'runs'};
 }
 
 async function refresh(isNew) {
-  const mine = ++refreshing, {path, show, title} = route();
+  const mine = ++refreshing, {path, show, heat, title} = route();
   const hasToken = Boolean(sessionStorage.getItem('token'));
   $('leave').hidden = !hasToken;
   $('login').hidden = hasToken;
   if (!hasToken) { $('content').replaceChildren(); $('token').focus(); return; }
   try {
-    const data = await load(path);
+    // Without the ranks the rest is worth showing.
+    const [data, ranks] = await Promise.all([load(path), heat ? load(path.replace('/api/run?', '/api/ranks?')).catch(() => null) : null]);
+    if (heat) data.heat = ranks;
     if (mine !== refreshing) return;
     document.title = 'Paceline: ' + title;
-    const busy = !isNew && document.activeElement && document.activeElement.id === 'heatmap';
+    const busy = !isNew && document.activeElement && ['heatmap', 'rankmap'].includes(document.activeElement.id);
     if (!busy) $('content').replaceChildren(...show(data).filter((n) => n));
     $('problem').hidden = true;
     $('age').textContent = 'As of ' + new Date().toLocaleTimeString() + '.';

@@ -43,14 +43,15 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; mar
 .swatch { display: inline-block; width: .8rem; height: .8rem; border-radius: 2px; margin-right: .35rem; vertical-align: -1px; }
 svg { display: block; max-width: 100%; } svg text { fill: var(--faint); font-size: 12px; }
 svg .heat { fill: rgb(var(--heat)); } svg .none { fill: none; }
-svg .cell { stroke: var(--back); stroke-width: 1; } svg .here { stroke: var(--link); stroke-width: 3; }
+svg .cell { stroke: var(--back); stroke-width: 1; } svg .cell.fine { stroke: none; }
+  svg .cell.none { stroke: var(--line); stroke-dasharray: 3 3; } svg .here { stroke: var(--link); stroke-width: 3; }
 .stage0 { fill: var(--stage0); background: var(--stage0); } .stage1 { fill: var(--stage1); background: var(--stage1); }
 .stage2 { fill: var(--stage2); background: var(--stage2); } .stage3 { fill: var(--stage3); background: var(--stage3); }
 .stage4 { fill: var(--stage4); background: var(--stage4); } .stage5 { fill: var(--stage5); background: var(--stage5); }
 .stage6 { fill: var(--stage6); background: var(--stage6); } .stage7 { fill: var(--stage7); background: var(--stage7); }
 .incident { border: 1px solid var(--line); border-left: 4px solid var(--bad); border-radius: 4px; padding: .6rem 1rem; margin: .6rem 0; }
 .incident.over { border-left-color: var(--line); } .incident h3 { margin: 0 0 .3rem; font-size: 1rem; }
-.told { min-height: 1.5em; color: var(--faint); } .advice { margin: .3rem 0 0; padding-left: 1.2rem; }
+.note { color: var(--faint); } .told { min-height: 1.5em; color: var(--faint); } .advice { margin: .3rem 0 0; padding-left: 1.2rem; }
 )css";
 
 }  // namespace

@@ -109,42 +109,54 @@ Result<api::Incident> IncidentBook::Create(const api::TrainingRun& run, const st
 Status IncidentBook::Resolve(const std::string& node) {
   const auto found = open_.find(node);
   if (found == open_.end()) return Status();
-  const kube::ObjectKey key{found->second.metadata.ns, found->second.metadata.name};
+  const std::string key = KeyOf(found->second);
   open_.erase(found);
   // Actions may have been noted since the cache saw it.
-  const Result<Json> fresh = client_.Get(kIncidents, key, deadline_);
-  if (fresh.status().code() == StatusCode::kNotFound) return Status();
-  if (!fresh.ok()) return fresh.status();
-  ASSIGN_OR_RETURN(api::Incident incident, api::FromJson<api::Incident>(*fresh));
-  if (incident.status.state == api::IncidentState::kResolved) return Status();
-  incident.status.state = api::IncidentState::kResolved;
-  incident.status.resolved_at = now_;
-  return WriteStatus(incident);
+  ASSIGN_OR_RETURN(std::optional<api::Incident> incident, Fetch(key));
+  if (!incident || incident->status.state == api::IncidentState::kResolved) return Status();
+  incident->status.state = api::IncidentState::kResolved;
+  incident->status.resolved_at = now_;
+  return WriteStatus(*incident);
 }
 
-Status IncidentBook::Note(const std::string& key, const api::IncidentAction& action) {
+Result<std::optional<api::Incident>> IncidentBook::Fetch(const std::string& key) const {
   const size_t slash = key.find('/');
-  if (slash == std::string::npos) return Status();
+  if (slash == std::string::npos) return std::optional<api::Incident>();
+  const Result<Json> object = client_.Get(kIncidents, {key.substr(0, slash), key.substr(slash + 1)}, deadline_);
+  if (object.status().code() == StatusCode::kNotFound) return std::optional<api::Incident>();
+  if (!object.ok()) return object.status();
+  ASSIGN_OR_RETURN(api::Incident incident, api::FromJson<api::Incident>(*object));
+  return std::optional(std::move(incident));
+}
+
+Result<bool> IncidentBook::HasNoted(const std::string& key, const api::IncidentAction& action) const {
+  ASSIGN_OR_RETURN(const std::optional<api::Incident> incident, Fetch(key));
+  if (!incident) return false;
+  const auto& actions = incident->status.actions;
+  return std::any_of(actions.begin(), actions.end(), [&](const api::IncidentAction& noted) {
+    return noted.action == action.action && noted.node == action.node && noted.result == action.result;
+  });
+}
+
+Status IncidentBook::Note(const std::string& key, const api::IncidentAction& action,
+                          const std::optional<api::Condition>& condition) {
   const api::Incident* cached = OpenOf(action.node);
   if (cached != nullptr && KeyOf(*cached) == key) {
     api::IncidentStatus status = cached->status;
     if (!AddAction(status, action)) return Status();
   }
-  const Result<Json> object = client_.Get(kIncidents, {key.substr(0, slash), key.substr(slash + 1)}, deadline_);
-  if (object.status().code() == StatusCode::kNotFound) return Status();
-  if (!object.ok()) return object.status();
-  ASSIGN_OR_RETURN(api::Incident incident, api::FromJson<api::Incident>(*object));
-  return AddAction(incident.status, action) ? WriteStatus(incident) : Status();
+  ASSIGN_OR_RETURN(std::optional<api::Incident> incident, Fetch(key));
+  if (!incident) return Status();
+  bool has_changed = AddAction(incident->status, action);
+  if (condition) has_changed |= api::SetCondition(incident->status.conditions, *condition, now_);
+  return has_changed ? WriteStatus(*incident) : Status();
 }
 
 Status IncidentBook::NoteOnce(const api::IncidentAction& action) {
   const api::Incident* cached = OpenOf(action.node);
   if (cached == nullptr || HasAction(*cached, action)) return Status();
-  const Result<Json> object = client_.Get(kIncidents, {cached->metadata.ns, cached->metadata.name}, deadline_);
-  if (object.status().code() == StatusCode::kNotFound) return Status();
-  if (!object.ok()) return object.status();
-  ASSIGN_OR_RETURN(const api::Incident incident, api::FromJson<api::Incident>(*object));
-  return HasAction(incident, action) ? Status() : Note(KeyOf(incident), action);
+  ASSIGN_OR_RETURN(const std::optional<api::Incident> incident, Fetch(KeyOf(*cached)));
+  return !incident || HasAction(*incident, action) ? Status() : Note(KeyOf(*incident), action);
 }
 
 ApprovalState IncidentBook::ApprovalOf(const api::Incident& incident) const {

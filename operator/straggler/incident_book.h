@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -31,10 +32,14 @@ class IncidentBook {
   Result<const api::Incident*> Open(const api::TrainingRun& run, const std::string& node,
                                     const api::IncidentStatus& status);
   Status Resolve(const std::string& node);
-  // Notes what was done, or why nothing was, with the incident `key` (namespace/name). A gone incident is no error.
-  Status Note(const std::string& key, const api::IncidentAction& action);
+  // Notes what was done, or why nothing was, with the incident `key` (namespace/name), and a condition with it. A gone
+  // incident is no error.
+  Status Note(const std::string& key, const api::IncidentAction& action,
+              const std::optional<api::Condition>& condition = std::nullopt);
   // The same for what is known to be done and may have been noted, unless it was: the open incident of `action.node`.
   Status NoteOnce(const api::IncidentAction& action);
+  // Whether the incident `key` has this very action, its result included. Asks the server.
+  Result<bool> HasNoted(const std::string& key, const api::IncidentAction& action) const;
 
   // Of an open incident. An answer is needed only where something can be done.
   ApprovalState ApprovalOf(const api::Incident& incident) const;
@@ -42,6 +47,8 @@ class IncidentBook {
 
  private:
   Result<api::Incident> Create(const api::TrainingRun& run, const std::string& node);
+  // From the server; nothing when it is gone.
+  Result<std::optional<api::Incident>> Fetch(const std::string& key) const;
   Status WriteStatus(const api::Incident& incident);
 
   const api::StragglerPolicy& policy_;

@@ -39,6 +39,7 @@ class PolicyPlanner {
     KeepActed();
     TripBreaker();
     ActOnSlow();
+    RestartJobs();
     SetConditions();
     return std::move(plan_);
   }
@@ -250,6 +251,16 @@ class PolicyPlanner {
     }
   }
 
+  // Once a node is out; whatever holds back actions on nodes holds this back, too.
+  void RestartJobs() {
+    if (!spec_.restart_job || !spec_.pause_requests.empty() || HasTripped()) return;
+    for (const ActedNode& acted : plan_.status.acted_nodes) {
+      const bool is_slow = FindingOf(acted.node).state == NodeState::kSlow;
+      if (acted.is_applied && acted.since && is_slow)
+        plan_.restarts.push_back({acted.node, acted.incident, *acted.since});
+    }
+  }
+
   void Set(std::string_view type, ConditionStatus status, const char* reason, std::string message) {
     api::SetCondition(plan_.status.conditions,
                       {.type = std::string(type),
@@ -273,9 +284,6 @@ class PolicyPlanner {
     if (spec_.detection.window * spec_.detection.windows > kLongestDetection) {
       Set(kReadyCondition, ConditionStatus::kFalse, "DetectionTooLong",
           "windows times window is more than 15 min, which is what agents remember: no node is ever blamed");
-    } else if (spec_.restart_job) {
-      Set(kReadyCondition, ConditionStatus::kTrue, "RestartNotSupported",
-          "restartJob is not carried out: jobs are not restarted");
     } else {
       Set(kReadyCondition, ConditionStatus::kTrue, "Watching", "");
     }

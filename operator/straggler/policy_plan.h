@@ -66,6 +66,14 @@ struct Refusal {
   std::string message;
 };
 
+// The jobs that have run on this node since before it was taken out, and that it is slow for, are to start anew. A run
+// that began later came there although the node was out, and would come there again.
+struct NodeRestart {
+  std::string node;
+  std::string incident;
+  WallTime out_since;
+};
+
 struct PolicyInput {
   const api::StragglerPolicy& policy;
   std::vector<PolicyNode> nodes;
@@ -78,6 +86,7 @@ struct PolicyPlan {
   api::StragglerPolicyStatus status;
   std::vector<PolicyStep> steps;
   std::vector<Refusal> refusals;
+  std::vector<NodeRestart> restarts;
 };
 
 inline constexpr std::string_view kReadyCondition = "Ready";

@@ -26,7 +26,6 @@ constexpr Duration kUntracedPeriod = std::chrono::seconds(10);  // of a run that
 constexpr Duration kQuietWrite = std::chrono::seconds(60);      // figures that are no news are written so often
 constexpr Duration kPatience = std::chrono::seconds(60);        // with ranks whose windows are late
 constexpr double kLeastNews = 0.01;
-constexpr size_t kShownWorkers = 8;
 
 // By node: the latest window that every rank on it has told; one that stays behind is waited for a while. Each node by
 // its own clock.
@@ -112,6 +111,15 @@ bool IsNews(const api::TrainingRunStatus& before, const analysis::Slowdown& afte
   return std::abs(*before.slowdown - *after.slowdown) > std::max(after.error.value_or(0), kLeastNews) / 2;
 }
 
+std::vector<analysis::WorkerSlowdown> ToldWorkers(const analysis::Slowdown& slowdown) {
+  std::vector<analysis::WorkerSlowdown> told;
+  for (const analysis::WorkerSlowdown& worker : slowdown.workers) {
+    if (told.size() == kToldWorkers || worker.slowdown - 1 <= slowdown.error.value_or(0)) break;
+    told.push_back(worker);
+  }
+  return told;
+}
+
 Status SlowdownReconciler::Write(const api::TrainingRun& run, const analysis::Slowdown& slowdown, Deadline deadline) {
   const kube::ObjectKey key{run.metadata.ns, run.metadata.name};
   const TimePoint now = env_.clock.Now();
@@ -144,8 +152,7 @@ void SlowdownReconciler::Show(const kube::ObjectKey& key, const analysis::Slowdo
     error_gauge_.Remove(labels);
   }
   std::map<LabelValues, double> slow;
-  for (const analysis::WorkerSlowdown& worker : slowdown.workers) {
-    if (slow.size() == kShownWorkers || worker.slowdown - 1 <= slowdown.error.value_or(0)) break;
+  for (const analysis::WorkerSlowdown& worker : ToldWorkers(slowdown)) {
     slow[{key.ns, key.name, std::to_string(worker.world_rank), worker.node}] = worker.slowdown;
   }
   ShowWorkers(key, slow);

@@ -19,7 +19,8 @@
 
 namespace paceline::analysis {
 struct Slowdown;
-}
+struct WorkerSlowdown;
+}  // namespace paceline::analysis
 namespace paceline::api {
 struct TrainingRun;
 struct TrainingRunStatus;
@@ -72,5 +73,10 @@ class SlowdownReconciler final : public kube::Reconciler {
 // Whether writing `after` tells a reader of `before` anything worth a write: another figure by half its error, or known
 // instead of unknown. Pure.
 bool IsNews(const api::TrainingRunStatus& before, const analysis::Slowdown& after);
+
+// The slowest ranks that cost more than what is uncertain, and no more than kToldWorkers of them: as many series has a
+// run, whatever its size. Pure.
+inline constexpr size_t kToldWorkers = 8;
+std::vector<analysis::WorkerSlowdown> ToldWorkers(const analysis::Slowdown& slowdown);
 
 }  // namespace paceline::operator_

@@ -8,10 +8,12 @@
 
 #include "lib/api/codec.h"
 #include "lib/kube/apply.h"
+#include "operator/incident/incident_metrics.h"
 #include "operator/messages.h"
 #include "operator/resources.h"
 #include "operator/straggler/findings.h"
 #include "operator/straggler/incident_book.h"
+#include "operator/straggler/job_restart.h"
 #include "operator/straggler/node_change.h"
 #include "operator/straggler/node_mark.h"
 #include "operator/straggler/straggler_names.h"
@@ -26,6 +28,9 @@ using Json = nlohmann::json;
 
 // Label values of the states that a run finds nodes in (in the order of NodeState), and of what was done.
 constexpr const char* kNodeStates[] = {"unknown", "healthy", "suspect", "slow", "out", "vetoed"};
+
+constexpr const char* kRestartAction = "RestartJob";
+constexpr const char* kAdviceAction = "AdviseRestart";
 
 std::string_view ActionText(const PolicyStep& step) {
   if (step.kind == StepKind::kRelease) return "Release";
@@ -58,6 +63,7 @@ StragglerReconciler::StragglerReconciler(const StragglerEnvironment& environment
           {"paceline_straggler_breaker_tripped",
            "1 while a StragglerPolicy does nothing because too many nodes were blamed at a time.",
            {"policy"}})),
+      incidents_(IncidentsTotal(env_.metrics)),
       actions_(env_.metrics.CounterFamily({"paceline_straggler_actions_total",
                                            "What StragglerPolicies did to nodes.",
                                            {"policy", "action", "result"}})) {}
@@ -100,6 +106,7 @@ class StragglerReconciler::Pass {
     for (const PolicyStep& step : plan.steps) KeepFirst(Take(step), first);
     for (const api::ActedNode& acted : plan.status.acted_nodes) KeepFirst(NoteApplied(acted), first);
     for (const Refusal& refusal : plan.refusals) KeepFirst(Note(refusal), first);
+    for (const NodeRestart& restart : plan.restarts) KeepFirst(RestartJobs(restart), first);
     return first;
   }
 
@@ -241,6 +248,7 @@ class StragglerReconciler::Pass {
     Tell(run, node,
          api::Say(kSlowNode, fmt::format("{}. See: kubectl describe incident -n {} {}", incident->status.verdict->cause,
                                          incident->metadata.ns, incident->metadata.name)));
+    owner_.incidents_.With({CategoryOf(*incident)}).Add();
     env_.log.Warn("slow node", {{"node", node},
                                 {"policy", name_},
                                 {"run", run.metadata.ns + "/" + run.metadata.name},
@@ -330,6 +338,47 @@ class StragglerReconciler::Pass {
                            acted.since, "Slow: done"});
   }
 
+  Status RestartJobs(const NodeRestart& restart) {
+    Status first;
+    for (const RunVerdict& found : verdicts_.at(restart.node)) {
+      const std::optional<WallTime> began = found.run->metadata.creation_timestamp;
+      const bool was_there = began && *began < restart.out_since;
+      if (found.verdict.state == NodeState::kSlow && was_there) KeepFirst(RestartJob(restart, *found.run), first);
+    }
+    return first;
+  }
+
+  Status RestartJob(const NodeRestart& restart, const api::TrainingRun& run) {
+    const api::JobReference& job = run.spec.job;
+    const std::string start =
+        fmt::format("{} {}/{}, start {}", job.kind, run.metadata.ns, job.name, run.spec.generation);
+    const std::string why = fmt::format("policy {} has taken node {} out, which the job waits for; incident {}", name_,
+                                        restart.node, restart.incident);
+    ASSIGN_OR_RETURN(const RestartAnswer answer, AskForRestart(env_.client, run, why, deadline_));
+    if (answer == RestartAnswer::kPassed) return Status();
+    const bool is_asked = answer == RestartAnswer::kAsked;
+    const api::IncidentAction action{
+        is_asked ? kRestartAction : kAdviceAction, restart.node, now_,
+        start + (is_asked ? ": asked to begin anew" : ": its user is advised to restart it")};
+    ASSIGN_OR_RETURN(const bool is_noted, book_.HasNoted(restart.incident, action));
+    if (is_noted) return Status();
+    env_.log.Warn(is_asked ? "job asked to restart" : "restart of a job advised",
+                  {{"policy", name_}, {"node", restart.node}, {"job", start}, {"incident", restart.incident}});
+    owner_.actions_.With({name_, action.action, "done"}).Add();
+    if (is_asked) return book_.Note(restart.incident, action);
+    const std::string advice = api::Say(kRestartAdvised, start + ": " + why);
+    const std::string reason(kRestartAdvised.reason);
+    env_.recorder.Record({{job.api_version, job.kind, run.metadata.ns, job.name, job.uid, ""},
+                          NodeReference(restart.node),
+                          kube::EventType::kWarning,
+                          reason,
+                          "Restart",
+                          advice});
+    return book_.Note(
+        restart.incident, action,
+        api::Condition{.type = reason, .status = api::ConditionStatus::kTrue, .reason = reason, .message = advice});
+  }
+
   Status Note(const Refusal& refusal) {
     if (refusal.incident.empty()) return Status();
     return book_.Note(refusal.incident,
@@ -381,6 +430,11 @@ void StragglerReconciler::Show(const std::string& policy, const PolicyPlan& plan
   for (const Refusal& refusal : plan.refusals) reasons[refusal.reason] += 1;
   for (const auto& [state, count] : states) nodes_gauge_.With({policy, state}).Set(count);
   for (const auto& [reason, count] : reasons) refusals_gauge_.With({policy, reason}).Set(count);
+  // From zero on, so that a first action shows as an increase.
+  for (const char* action : {"Taint", "Cordon", "Release", "Clear"}) {
+    for (const char* result : {"done", "failed"}) actions_.With({policy, action, result});
+  }
+  for (const char* action : {kRestartAction, kAdviceAction}) actions_.With({policy, action, "done"});
   breaker_gauge_.With({policy}).Set(api::IsConditionTrue(plan.status.conditions, kBreakerCondition) ? 1 : 0);
 }
 

@@ -52,6 +52,7 @@ class StragglerReconciler final : public kube::Reconciler {
   MetricFamily<Gauge>& nodes_gauge_;
   MetricFamily<Gauge>& refusals_gauge_;
   MetricFamily<Gauge>& breaker_gauge_;
+  MetricFamily<Counter>& incidents_;
   MetricFamily<Counter>& actions_;
 };
 

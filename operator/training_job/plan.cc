@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/api/codec.h"
+#include "lib/api/restart.h"
 #include "operator/messages.h"
 #include "operator/names.h"
 
@@ -140,6 +141,10 @@ class Planner {
       Start({plan_.status.run_generation + 1, plan_.status.restarts, seen_.now});
       return;
     }
+    if (const auto asked = RequestedRestart()) {
+      RestartAsAsked(*asked, nullptr);
+      return;
+    }
     // We delete a Job ourselves when one of its pods is lost: then the reason is known already.
     Explanation why{"JobDeleted", api::Say(FailureAdvice("JobDeleted"),
                                            fmt::format("Job {} was deleted",
@@ -169,6 +174,10 @@ class Planner {
     Set(api::kSuspendedCondition, false, "NotSuspended", "");
     if (current_->is_failed) {
       FailOrRestart(WhyFailed(), current_->end_time.value_or(seen_.now), current_);
+      return;
+    }
+    if (const auto asked = RequestedRestart()) {
+      RestartAsAsked(*asked, current_);
       return;
     }
     if (const auto lost_at = LostWorkerTime()) {
@@ -252,6 +261,42 @@ class Planner {
       LookAgainAt(start_at);
     } else if (!HasLiveWorkers()) {
       Start({plan_.status.run_generation + 1, plan_.status.restarts + 1, failed_at});
+    }
+  }
+
+  struct AskedRestart {
+    std::string message;
+    WallTime asked_at;
+  };
+
+  // The annotation names this very start, or did when the end of it began.
+  std::optional<AskedRestart> RequestedRestart() const {
+    const Condition* begun = api::FindCondition(job_.status.conditions, api::kRestartingCondition);
+    const bool has_begun = begun != nullptr && begun->status == ConditionStatus::kTrue &&
+                           begun->reason == kRestartRequested.reason &&
+                           job_.status.run_generation == plan_.status.run_generation;
+    if (has_begun) return AskedRestart{begun->message, begun->last_transition_time.value_or(seen_.now)};
+    const auto reason = api::RequestedRestart(job_, plan_.status.run_generation);
+    if (!reason) return std::nullopt;
+    return AskedRestart{
+        api::Say(kRestartRequested,
+                 reason->empty() ? fmt::format("start {} was asked to end", plan_.status.run_generation) : *reason),
+        seen_.now};
+  }
+
+  // Not a failure: no restart is counted, nothing is waited for but the end of the old workers. `running` is the Job
+  // that still runs; null when it is gone.
+  void RestartAsAsked(const AskedRestart& asked, const ObservedJob* running) {
+    const std::string reason(kRestartRequested.reason);
+    plan_.status.phase = JobPhase::kRestarting;
+    Set(api::kRunningCondition, false, reason, asked.message);
+    if (Set(api::kRestartingCondition, true, reason, asked.message)) {
+      Tell("RestartRequested", "Restart", asked.message);
+    }
+    if (running != nullptr) {
+      plan_.actions.push_back(DeleteJob{running->name, running->uid});
+    } else if (!HasLiveWorkers()) {
+      Start({plan_.status.run_generation + 1, plan_.status.restarts, asked.asked_at});
     }
   }
 

@@ -14,6 +14,7 @@
 #include "operator/messages.h"
 #include "operator/resources.h"
 #include "operator/run_identity.h"
+#include "operator/training_run/run_images.h"
 #include "operator/training_run/run_status.h"
 #include "operator/training_run/start.h"
 
@@ -28,12 +29,16 @@ constexpr Duration kPhaseCheckPeriod = std::chrono::seconds(10);  // while a tim
 // The part of the status that this controller owns; other fields are applied by those who know them.
 Json OwnStatus(const TrainingRun& run) {
   Json status = api::ToJson(run).value("status", Json::object());
-  for (const char* foreign : {"bytes", "hotSet", "fallbacks", "slowdown", "slowdownError", "incidents"}) {
-    status.erase(foreign);
-  }
+  for (const char* foreign : {"slowdown", "slowdownError", "incidents"}) status.erase(foreign);
   if (run.status.bytes) {
-    status["bytes"] = {{"checkpointRead", run.status.bytes->checkpoint_read},
-                       {"checkpointWritten", run.status.bytes->checkpoint_written}};
+    // What nobody reports is not known, and no zero.
+    Json& bytes = status["bytes"];
+    if (api::FindCondition(run.status.conditions, kCheckpointsMountedCondition) == nullptr) {
+      for (const char* unknown : {"checkpointRead", "checkpointWritten"}) bytes.erase(unknown);
+    }
+    if (run.status.images.empty()) {
+      for (const char* unknown : {"imageFromRegistry", "imageFromPeers", "imageFromCache"}) bytes.erase(unknown);
+    }
   }
   return status;
 }
@@ -53,7 +58,7 @@ class RunPass {
         now_(env.clock.WallNow()) {}
 
   Result<kube::Action> Run() {
-    std::vector<PodPointer> pods = FindPods();
+    std::vector<PodPointer> pods = PodsOf(env_.catalog, env_.pods, key_, job_);
     if (!ReadSettings(pods)) return kube::Action::Done();
     Result<std::map<StartKey, JobStart>> starts = GroupStarts(job_, pods);
     if (!starts.ok()) return starts.status();
@@ -72,21 +77,6 @@ class RunPass {
   }
 
  private:
-  std::vector<PodPointer> FindPods() const {
-    const Result<std::string> selector = api::PodSelector(job_);
-    if (!selector.ok()) return {};  // not known yet: the job will change
-    const size_t equals = selector->find('=');
-    std::vector<PodPointer> pods;
-    for (PodPointer& pod : env_.pods.ListBy(selector->substr(0, equals), selector->substr(equals + 1))) {
-      if (pod->meta.ns != view_->meta.ns) continue;
-      const std::vector<JobKey> jobs = env_.catalog.JobsOf(*pod);
-      const bool is_ours = std::any_of(
-          jobs.begin(), jobs.end(), [&](const JobKey& job) { return job.kind == key_.kind && job.name == key_.name; });
-      if (is_ours) pods.push_back(std::move(pod));
-    }
-    return pods;
-  }
-
   // False when the job does not ask for Paceline.
   bool ReadSettings(const std::vector<PodPointer>& pods) {
     if (key_.kind->group == api::kGroup) return true;  // TrainingJob: its own controller checks the settings
@@ -173,6 +163,8 @@ class RunPass {
     if (!pod.spec.node_name.empty()) {
       worker.markers = env_.reports.MarkersOf(pod.spec.node_name, pod.meta.uid);
       worker.mounts = env_.reports.MountsOf(pod.spec.node_name, pod.meta.uid);
+      worker.images = env_.reports.ImagesOf(pod.spec.node_name);
+      worker.dependencies = env_.reports.DependenciesOf(pod.spec.node_name, pod.meta.uid);
     }
     worker.marker_absence = WhyNoMarkers(pod);
     return worker;
@@ -256,10 +248,26 @@ class RunPass {
       Warn(std::string(kCheckpointMountLost.reason), "Mount",
            api::FindCondition(run.status.conditions, kCheckpointsMountedCondition)->message);
     }
+    TellFallbacks(NewFallbacks(before, run.status));
     const api::Condition* failed = api::FindCondition(run.status.conditions, api::kFailedCondition);
     if (has_failed && failed != nullptr && key_.kind->group != api::kGroup)
       Warn(failed->reason, "Run", failed->message);
     return Status();
+  }
+
+  // One event for each cause, however many nodes.
+  void TellFallbacks(const std::vector<api::Fallback>& fallbacks) const {
+    std::map<std::string, std::vector<std::string>> nodes;  // by reason
+    for (const api::Fallback& fallback : fallbacks) nodes[fallback.reason].push_back(fallback.node);
+    for (const auto& [reason, where] : nodes) {
+      const bool is_unconverted = reason.find(": NotConverted: ") != std::string::npos;
+      const api::Advice& advice = is_unconverted ? kImageNotConverted : kImagePulledWhole;
+      std::string what = fmt::format("image {} (node {}", reason, where.front());
+      what += where.size() > 1 ? fmt::format(" and {} more)", where.size() - 1) : ")";
+      env_.recorder.Record({kube::ReferenceTo(job_), std::nullopt,
+                            is_unconverted ? kube::EventType::kNormal : kube::EventType::kWarning,
+                            std::string(advice.reason), "PullImage", api::Say(advice, what)});
+    }
   }
 
   void ShowRuns() const {

@@ -12,6 +12,8 @@ constexpr Duration kShowEnded = std::chrono::hours(1);
 // 0.5 s to 9 h: a container that was there already, and a night in a queue.
 std::vector<double> StartupBuckets() { return ExponentialBuckets(0.5, 2, 17); }
 
+constexpr api::StartKind kStartKinds[] = {api::StartKind::kFull, api::StartKind::kHotRestart};
+
 const std::vector<std::string> kRunLabels = {"namespace", "job", "run"};
 
 MetricOptions ForRuns(const char* name, const char* help, std::vector<std::string> more = {}) {
@@ -65,18 +67,38 @@ RunMetrics::RunMetrics(MetricsRegistry& metrics, const Clock& clock)
       startups_(metrics.HistogramFamily(
           {"paceline_startup_seconds", "Time of startups that ended in a first step of all workers.", {"start"}},
           StartupBuckets())),
-      worker_stages_(metrics.HistogramFamily({"paceline_startup_worker_stage_seconds",
-                                              "Time of each worker in each stage of startups that ended (the first 256 "
-                                              "workers of a run).",
-                                              {"stage", "start"}},
-                                             StartupBuckets())),
+      worker_stages_(
+          metrics.HistogramFamily({"paceline_startup_worker_stage_seconds",
+                                   "Time of each worker in each stage of startups that ended (of a run those "
+                                   "in status.workers, at most 256).",
+                                   {"stage", "start"}},
+                                  StartupBuckets())),
       worker_seconds_total_(metrics.CounterFamily({"paceline_startup_worker_seconds_total",
                                                    "Worker time that ended startups took, by how they ended: Stepped "
                                                    "or Ended (without a first step that anybody saw).",
                                                    {"namespace", "start", "outcome"}})),
       gpu_seconds_total_(metrics.CounterFamily({"paceline_startup_gpu_seconds_total",
                                                 "GPU time that ended startups held before the first step.",
-                                                {"namespace", "start", "outcome"}})) {}
+                                                {"namespace", "start", "outcome"}})) {
+  // From zero on, so that a first start shows as an increase: sums over a day would lack it.
+  for (const api::StartKind kind : kStartKinds) {
+    const std::string start(api::StartKindText(kind));
+    startups_.With({start});
+    for (int i = 0; i <= static_cast<int>(api::StageName::kFirstStep); ++i) {
+      worker_stages_.With({std::string(api::StageNameText(static_cast<api::StageName>(i))), start});
+    }
+  }
+}
+
+void RunMetrics::BeginTotals(const std::string& ns) {
+  for (const api::StartKind kind : kStartKinds) {
+    for (const char* outcome : {"Stepped", "Ended"}) {
+      const LabelValues labels = {ns, std::string(api::StartKindText(kind)), outcome};
+      worker_seconds_total_.With(labels);
+      gpu_seconds_total_.With(labels);
+    }
+  }
+}
 
 RunMetrics::Series RunMetrics::SeriesOf(const api::TrainingRun& run) const {
   const api::TrainingRunStatus& status = run.status;
@@ -112,6 +134,7 @@ void RunMetrics::Show(const api::TrainingRun& run) {
   const std::string phase(api::RunPhaseText(status.phase.value_or(api::RunPhase::kPending)));
   const bool is_old = status.finished_at && clock_.WallNow() - *status.finished_at > kShowEnded;
   const Series series = is_old ? Series() : SeriesOf(run);
+  BeginTotals(run.metadata.ns);
   MutexLock lock(mutex_);
   ShownJob& job = jobs_[run.spec.job.uid];
   job.kind = run.spec.job.kind;

@@ -48,6 +48,8 @@ class RunMetrics {
     std::map<std::string, ShownRun> runs;
   };
 
+  // Counters of a namespace from zero on: its first start shall show as an increase.
+  void BeginTotals(const std::string& ns);
   Series SeriesOf(const api::TrainingRun& run) const;
   void Remove(const ShownJob& job, const ShownRun& run) REQUIRES(mutex_);
 

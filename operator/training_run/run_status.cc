@@ -8,7 +8,9 @@
 
 #include "lib/api/codec.h"
 #include "operator/messages.h"
+#include "operator/training_run/dependency_use.h"
 #include "operator/training_run/explain.h"
+#include "operator/training_run/run_images.h"
 #include "operator/training_run/stage_summary.h"
 #include "operator/training_run/startup_cost.h"
 
@@ -69,16 +71,36 @@ std::vector<Worker> BuildWorkers(const RunInput& input) {
   return workers;
 }
 
+// Places of the workers that are kept one by one. When there are too many these are the first ranks, and whatever their
+// rank those that everybody waited for: the slowest of each stage, and the last to take its first step.
+std::set<size_t> KeptPlaces(const std::vector<Worker>& workers, const std::vector<api::Stage>& stages) {
+  std::set<size_t> kept;
+  std::optional<size_t> last;
+  for (size_t i = 0; i < workers.size(); ++i) {
+    const WorkerSpans& times = workers[i].times;
+    const bool is_slowest =
+        std::any_of(stages.begin(), stages.end(), [&](const api::Stage& s) { return s.slowest_pod == times.pod; });
+    if (is_slowest) kept.insert(i);
+    if (!workers[i].HasFirstStep()) continue;
+    if (!last || *times.spans.back().end > *workers[*last].times.spans.back().end) last = i;
+  }
+  if (last) kept.insert(*last);
+  for (size_t i = 0; i < workers.size() && kept.size() < api::kMaxWorkerTimes; ++i) kept.insert(i);
+  return kept;
+}
+
+// After the summaries, of which it takes the slowest.
 void AddWorkerTimes(const std::vector<Worker>& workers, const api::TrainingRunStatus& before,
                     api::TrainingRunStatus& status) {
-  int64_t position = 0;
-  for (const Worker& worker : workers) {
-    if (status.workers.size() == api::kMaxWorkerTimes) break;
-    api::WorkerTimes times{worker.times.rank, worker.times.pod, worker.times.node, {}};
-    if (times.rank < 0) times.rank = position;  // the kind has no ranks: any order will do
+  for (const size_t place : KeptPlaces(workers, status.stages)) {
+    const Worker& worker = workers[place];
+    api::WorkerTimes times{worker.times.rank, worker.times.pod, worker.times.node, {}, std::nullopt};
+    if (times.rank < 0) times.rank = static_cast<int64_t>(place);  // the kind has no ranks: any order will do
+    if (worker.input != nullptr) times.dependencies = DependenciesOf(*worker.input);
+    const api::WorkerTimes* reported = FindReported(before, times.pod);
+    if (!times.dependencies && reported != nullptr) times.dependencies = reported->dependencies;
     for (const StageSpan& span : worker.times.spans) times.stages.push_back({span.stage, span.begin, span.end});
     status.workers.push_back(std::move(times));
-    ++position;
   }
   // Those beyond the list are known from the last status alone once their pods are gone.
   const auto known_before = static_cast<int64_t>(before.workers.size()) + before.workers_omitted;
@@ -364,7 +386,12 @@ void AddTimes(const std::vector<Worker>& workers, const RunInput& input, const T
     const WallTime step = *worker.times.spans.back().end;
     status.first_step_at = status.first_step_at ? std::max(*status.first_step_at, step) : step;
   }
-  if (!status.first_step_at) status.first_step_at = input.before.first_step_at;
+  // Pods beyond those kept one by one are gone, and the last first step may have been one of theirs.
+  const auto known_before = static_cast<int64_t>(input.before.workers.size()) + input.before.workers_omitted;
+  const bool knows_less = static_cast<int64_t>(workers.size()) < known_before;
+  if (!status.first_step_at || (knows_less && input.before.first_step_at > status.first_step_at)) {
+    status.first_step_at = input.before.first_step_at;
+  }
   if (IsOver(status)) {
     status.finished_at = input.before.finished_at ? input.before.finished_at
                          : input.end_time         ? input.end_time
@@ -377,32 +404,20 @@ void AddTimes(const std::vector<Worker>& workers, const RunInput& input, const T
   status.wall_seconds = ToSeconds(std::max(until - *status.queued_at, Duration::zero()));
 }
 
-bool HasMarker(const WorkerInput& worker, std::string_view name) {
-  return std::any_of(worker.markers.begin(), worker.markers.end(), [&](const Marker& marker) {
-    return marker.name == name && marker.at >= worker.pod->meta.creation_time;
-  });
+// Of the workers whose pods are there.
+std::vector<const WorkerInput*> PodsIn(const std::vector<Worker>& workers) {
+  std::vector<const WorkerInput*> inputs;
+  for (const Worker& worker : workers) {
+    if (worker.input != nullptr) inputs.push_back(worker.input);
+  }
+  return inputs;
 }
 
-// What the wrappers have told of the dependencies (docs/formats/stage-marker.md). Pods that are gone tell nothing more;
-// what was known of them stays.
+// Pods that are gone tell nothing more; what was known of them stays.
 void AddSnapshot(const std::vector<Worker>& workers, api::TrainingRunStatus& status) {
-  size_t restored = 0, installed = 0, recorded = 0;
-  for (const Worker& worker : workers) {
-    if (worker.input == nullptr) return;
-    const bool has_installed = HasMarker(*worker.input, "dependencies_installed");
-    installed += has_installed ? 1 : 0;
-    restored += !has_installed && HasMarker(*worker.input, "dependencies_restored") ? 1 : 0;
-    recorded += HasMarker(*worker.input, "dependencies_recorded") ? 1 : 0;
-  }
-  if (restored + installed == 0) return;
-  api::SnapshotUse use;
-  using Outcome = api::SnapshotOutcome;
-  use.outcome = recorded > 0 ? Outcome::kRecorded : restored == 0 ? Outcome::kInstalled : Outcome::kRestored;
-  if (recorded == 0 && restored > 0 && installed > 0) {
-    use.outcome = Outcome::kFellBack;
-    use.reason = fmt::format("{} of {} workers installed; their logs say why", installed, restored + installed);
-  }
-  status.snapshot = std::move(use);
+  const std::vector<const WorkerInput*> inputs = PodsIn(workers);
+  if (inputs.size() < workers.size()) return;
+  if (std::optional<api::SnapshotUse> use = SnapshotUseOf(inputs)) status.snapshot = *std::move(use);
 }
 
 void AddStartupCost(const std::vector<Worker>& workers, const RunInput& input, api::TrainingRunStatus& status) {
@@ -446,6 +461,7 @@ api::TrainingRunStatus ComputeRunStatus(const RunInput& input) {
   AddWorkerTimes(workers, input.before, status);
   AddTimes(workers, input, tally, status);
   AddBytes(workers, input.before, status);
+  AddImages(PodsIn(workers), input.before, status);
   AddSnapshot(workers, status);
   AddStartupCost(workers, input, status);
 

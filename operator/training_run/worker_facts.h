@@ -41,8 +41,10 @@ struct WorkerInput {
   std::vector<EventPointer> events;          // of this pod (by uid), in any order
   ObservedTimes observed;
   std::vector<Marker> markers;
-  std::vector<api::PodMount> mounts;  // its checkpoint volumes
-  std::string marker_absence;         // why there cannot be markers ("no agent on node a"); empty: there can
+  std::vector<api::PodMount> mounts;                            // its checkpoint volumes
+  std::shared_ptr<const std::vector<api::ImageReport>> images;  // of its node's snapshotter; null: none reports
+  std::optional<api::PodDependencies> dependencies;
+  std::string marker_absence;  // why there cannot be markers ("no agent on node a"); empty: there can
   std::optional<int64_t> rank;
 };
 

@@ -8,18 +8,12 @@
 namespace paceline::snapshotter {
 namespace {
 
-std::vector<blocks::Digest> IndexesOf(const OpenedImage& image) {
-  std::vector<blocks::Digest> indexes;
-  for (const blocks::BlockLayer& layer : image.manifest.layers) indexes.push_back(layer.index.digest);
-  return indexes;
-}
-
 // What was read of all images of a chain: layers numbered through, those of lower images first.
 HotSet Gather(const std::vector<ImagePtr>& chain) {
   HotSet set;
   for (const ImagePtr& image : chain) {
     const auto first = static_cast<uint32_t>(set.layers.size());
-    for (const blocks::Digest& index : IndexesOf(*image)) set.layers.push_back(index);
+    for (const blocks::Digest& index : IndexDigests(image->manifest)) set.layers.push_back(index);
     for (blocks::Access access : image->reader->accesses().accesses()) {
       access.layer += first;
       set.accesses.push_back(access);
@@ -76,50 +70,57 @@ std::optional<HotSetRecorder::Task> HotSetRecorder::NextTask(std::stop_token sto
 void HotSetRecorder::Run(std::stop_token stop) {
   while (const std::optional<Task> task = NextTask(stop)) {
     State next = State::kDone;
+    std::optional<HotSetFacts> facts;
     if (task->state == State::kRecording) {
-      Record(task->chain);
-    } else if (!Fetch(*task->chain.back())) {
-      next = State::kAbsent;
+      facts = Record(task->chain);
+    } else {
+      facts = Fetch(*task->chain.back());
+      if (!facts) next = State::kAbsent;
     }
     MutexLock lock(mutex_);
     Entry& entry = entries_[task->image];
+    if (facts) entry.facts = *std::move(facts);
     entry.state = next == State::kAbsent && entry.has_container ? State::kRecording : next;
     if (entry.state != State::kRecording) entry.chain.clear();
     if (entry.state == State::kDone) entry.has_container = false;
   }
 }
 
-bool HotSetRecorder::Fetch(const OpenedImage& image) {
+HotSetFacts HotSetRecorder::FactsOf(const blocks::Digest& image) const {
+  MutexLock lock(mutex_);
+  const auto found = entries_.find(image);
+  if (found == entries_.end()) return {};
+  HotSetFacts facts = found->second.facts;
+  if (found->second.state == State::kAbsent) facts.phase = HotSetPhase::kNone;
+  if (found->second.state == State::kRecording) facts.phase = HotSetPhase::kRecording;
+  return facts;
+}
+
+std::optional<HotSetFacts> HotSetRecorder::Fetch(const OpenedImage& image) {
   const Deadline deadline = Deadline::After(clock_, options_.store_limit);
   const Result<std::shared_ptr<blocks::BlobStore>> store = images_.Store(image.store);
   Result<HotSet> set = store.ok() ? LoadHotSet(**store, image.digest, deadline) : store.status();
   if (set.ok()) {
     Count("fetched");
-    Prefetch(image, *set);
-    return true;
+    return Prefetch(image, *set);
   }
   if (set.status().code() == StatusCode::kNotFound) {
     HelpFirstStart(image);
-    return false;
+    return std::nullopt;
   }
   // Recording one would only meet the same trouble.
   Count("failed");
   log_.Warn("hot set is not fetched", {{"image", image.name}, {"error", set.status()}});
-  return true;
+  return HotSetFacts{HotSetPhase::kFailed, 0, 0, ""};
 }
 
-void HotSetRecorder::Prefetch(const OpenedImage& image, const HotSet& set) {
-  std::vector<blocks::ChunkId> wanted;
-  uint64_t bytes = 0;
-  for (const blocks::ChunkId& id : ChunksFor(set, IndexesOf(image))) {
-    const blocks::LayerIndex& index = image.reader->index(id.layer);
-    if (id.chunk >= index.chunk_count()) continue;  // the set is no more than somebody's word
-    bytes += index.chunk(id.chunk).stored_bytes;
-    if (bytes > options_.max_prefetch_bytes) break;
-    wanted.push_back(id);
-  }
-  image.reader->Prefetch(wanted, blocks::FetchPriority::kPrefetch);
-  log_.Info("fetching the hot set", {{"image", image.name}, {"chunks", wanted.size()}, {"bytes", bytes}});
+HotSetFacts HotSetRecorder::Prefetch(const OpenedImage& image, const HotSet& set) {
+  const std::vector<blocks::Digest> indexes = IndexDigests(image.manifest);
+  const size_t chunks = PrefetchHotSet(*image.reader, indexes, set, options_.max_prefetch_bytes);
+  HotSetFacts facts = FactsAbout(*image.reader, indexes, set);
+  log_.Info("fetching the hot set", {{"image", image.name}, {"chunks", chunks}, {"bytes", facts.bytes}});
+  facts.phase = HotSetPhase::kFetched;
+  return facts;
 }
 
 void HotSetRecorder::HelpFirstStart(const OpenedImage& image) {
@@ -139,11 +140,13 @@ void HotSetRecorder::HelpFirstStart(const OpenedImage& image) {
   image.reader->Prefetch(all, blocks::FetchPriority::kBackground);
 }
 
-void HotSetRecorder::Record(const std::vector<ImagePtr>& chain) {
+HotSetFacts HotSetRecorder::Record(const std::vector<ImagePtr>& chain) {
   const OpenedImage& image = *chain.back();
   image.around->End();
   const HotSet set = Gather(chain);
-  if (set.accesses.empty()) return;
+  if (set.accesses.empty()) return HotSetFacts{HotSetPhase::kNone, 0, 0, ""};
+  HotSetFacts facts = FactsAbout(*image.reader, IndexDigests(image.manifest), set);
+  facts.phase = HotSetPhase::kRecorded;
   RealFileSystem files;
   const std::string path = options_.folder + "/" + image.digest.Hex() + ".json";
   Status kept = files.MakeDirectories(options_.folder, 0700);
@@ -151,7 +154,7 @@ void HotSetRecorder::Record(const std::vector<ImagePtr>& chain) {
   if (!kept.ok()) log_.Warn("hot set is not kept", {{"image", image.name}, {"error", kept}});
   Count("recorded");
   log_.Info("hot set recorded", {{"image", image.name}, {"chunks", set.accesses.size()}, {"path", path}});
-  if (!options_.is_shared) return;
+  if (!options_.is_shared) return facts;
   const Status shared = Share(image, set);
   if (shared.ok()) {
     Count("shared");
@@ -161,12 +164,13 @@ void HotSetRecorder::Record(const std::vector<ImagePtr>& chain) {
     Count("unshared");
     log_.Warn("hot set stays on this node", {{"image", image.name}, {"store", image.store}, {"error", shared}});
   }
+  return facts;
 }
 
 Status HotSetRecorder::Share(const OpenedImage& image, const HotSet& set) {
   ASSIGN_OR_RETURN(const std::shared_ptr<blocks::BlobStore> store,
                    images_.Store(image.store, blocks::StoreAccess::kWrite));
-  return SaveHotSet(*store, image.digest, set, Deadline::After(clock_, options_.store_limit));
+  return SaveHotSet(*store, image.digest, set, HotSetSave::kFirst, Deadline::After(clock_, options_.store_limit));
 }
 
 }  // namespace paceline::snapshotter

@@ -14,7 +14,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/mutex.h"
-#include "snapshotter/hot_set.h"
+#include "snapshotter/hot_set_use.h"
 #include "snapshotter/plugin/image_table.h"
 #include "snapshotter/plugin/plugin_metrics.h"
 
@@ -39,6 +39,8 @@ class HotSetRecorder {
   // A container of the image `chain.back()` is made; `chain` has the images of all its lazy layers, lowest first.
   void OnContainer(const std::vector<ImagePtr>& chain) EXCLUDES(mutex_);
 
+  HotSetFacts FactsOf(const blocks::Digest& image) const EXCLUDES(mutex_);
+
   // The thread's work, until `stop`.
   void Run(std::stop_token stop) EXCLUDES(mutex_);
 
@@ -49,6 +51,7 @@ class HotSetRecorder {
     State state = State::kUnknown;
     bool has_container = false;
     TimePoint due;
+    HotSetFacts facts;  // but for kNone and kRecording, which follow from the state
   };
   struct Task {
     blocks::Digest image;
@@ -57,12 +60,12 @@ class HotSetRecorder {
   };
 
   std::optional<Task> NextTask(std::stop_token stop) EXCLUDES(mutex_);
-  // Looks for the set and fetches what it names. False when there is none.
-  bool Fetch(const OpenedImage& image);
-  void Prefetch(const OpenedImage& image, const HotSet& set);
+  // Looks for the set and fetches what it names. Nothing when there is none.
+  std::optional<HotSetFacts> Fetch(const OpenedImage& image);
+  HotSetFacts Prefetch(const OpenedImage& image, const HotSet& set);
   // What helps a first start: all of a small image, the neighbourhood of each read of a large one.
   void HelpFirstStart(const OpenedImage& image);
-  void Record(const std::vector<ImagePtr>& chain);
+  HotSetFacts Record(const std::vector<ImagePtr>& chain);
   Status Share(const OpenedImage& image, const HotSet& set);
   void Count(const char* result) { metrics_.hot_sets.With({result}).Add(); }
 
@@ -71,7 +74,7 @@ class HotSetRecorder {
   const Clock& clock_;
   Logger& log_;
   PluginMetrics& metrics_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
   std::map<blocks::Digest, Entry> entries_ GUARDED_BY(mutex_);
 };

@@ -38,6 +38,32 @@ class FollowedCounters {
   PluginMetrics& metrics_;
 };
 
+constexpr int kStatusVersion = 1;
+
+Json DescribeOutcome(const ImageOutcome& outcome) {
+  Json json = {{"name", outcome.name},
+               {"manifest", outcome.manifest},
+               {"mode", outcome.converted ? "Lazy" : "Pulled"},
+               {"askedAt", FormatRfc3339Micro(outcome.asked_at)}};
+  if (outcome.converted) json["converted"] = outcome.converted->ToString();
+  if (outcome.ready_at) json["readyAt"] = FormatRfc3339Micro(*outcome.ready_at);
+  if (!outcome.converted) {
+    json["reason"] = outcome.reason;
+    json["message"] = outcome.message;
+  }
+  return json;
+}
+
+Json DescribeHotSet(const HotSetFacts& facts) {
+  Json json = {{"state", HotSetPhaseText(facts.phase)}};
+  if (!facts.digest.empty()) {
+    json["chunks"] = facts.chunks;
+    json["bytes"] = facts.bytes;
+    json["digest"] = facts.digest;
+  }
+  return json;
+}
+
 }  // namespace
 
 void FollowImages(MetricsRegistry& registry, PluginMetrics& metrics, const ImageTable& images,
@@ -50,7 +76,9 @@ void FollowImages(MetricsRegistry& registry, PluginMetrics& metrics, const Image
   });
 }
 
-std::string DescribeImages(const ImageTable& images) {
+std::string DescribeImages(const ImageTable& images, const ImageOutcomes& outcomes, const HotSetRecorder& hot_sets) {
+  Json asked = Json::array();
+  for (const ImageOutcome& outcome : outcomes.All()) asked.push_back(DescribeOutcome(outcome));
   Json list = Json::array();
   for (const ImagePtr& image : images.Opened()) {
     const blocks::ImageStats stats = image->reader->stats();
@@ -71,8 +99,10 @@ std::string DescribeImages(const ImageTable& images) {
                     {"originRequests", stats.origin_requests},
                     {"prefetchedBytes", stats.prefetched_bytes},
                     {"damagedChunks", stats.damaged_chunks}});
+    const HotSetFacts facts = hot_sets.FactsOf(image->digest);
+    if (facts.phase != HotSetPhase::kUnknown) list.back()["hotSet"] = DescribeHotSet(facts);
   }
-  return DumpJsonPretty({{"images", std::move(list)}}) + "\n";
+  return DumpJson({{"version", kStatusVersion}, {"asked", std::move(asked)}, {"images", std::move(list)}}) + "\n";
 }
 
 }  // namespace paceline::snapshotter

@@ -5,6 +5,8 @@
 #include <string>
 
 #include "lib/blocks/engine/chunk_cache.h"
+#include "snapshotter/plugin/hot_set_recorder.h"
+#include "snapshotter/plugin/image_outcomes.h"
 #include "snapshotter/plugin/image_table.h"
 #include "snapshotter/plugin/plugin_metrics.h"
 
@@ -15,7 +17,7 @@ namespace paceline::snapshotter {
 void FollowImages(MetricsRegistry& registry, PluginMetrics& metrics, const ImageTable& images,
                   const blocks::ChunkCache& cache);
 
-// {"images": [{"name", "digest", "store", "layers", "reads", ...}, ...]}
-std::string DescribeImages(const ImageTable& images);
+// docs/formats/snapshotter-status.md. One line.
+std::string DescribeImages(const ImageTable& images, const ImageOutcomes& outcomes, const HotSetRecorder& hot_sets);
 
 }  // namespace paceline::snapshotter

@@ -17,7 +17,7 @@
 #include "lib/blocks/format/folder_store.h"
 #include "lib/blocks/format/manifest.h"
 #include "lib/blocks/registry/registry_exchange.h"
-#include "snapshotter/plugin/read_around.h"
+#include "snapshotter/read_around.h"
 
 namespace paceline::snapshotter {
 

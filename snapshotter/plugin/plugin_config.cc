@@ -41,6 +41,8 @@ ConfigSpec DescribePluginConfig(PluginConfig* config) {
   spec.Add("keeper.giveUpAfter", &config->keeper.give_up_after,
            "After so long without a plugin a keeper that was started so ends, and reads of lazy images fail.")
       .Positive();
+  spec.Add("status.socket", &config->status_socket,
+           "Unix socket where the node's agent and pacectl ask for the state of images. Empty: none.");
   spec.Add("metrics.address", &config->metrics_address, "Address that /metrics and /healthz are served on.");
   spec.Add("metrics.port", &config->metrics_port, "Its port; 0 picks a free one.").Range(0, kMaxPort);
   spec.Add("shutdownGrace", &config->shutdown_grace, "How long calls of containerd may take to end after SIGTERM.");

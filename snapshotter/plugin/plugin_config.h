@@ -26,6 +26,7 @@ struct PluginConfig {
   ByteSize read_around{512 << 10};
   KeeperConfig keeper;
   bool spawns_keeper = true;
+  std::string status_socket = "/run/paceline/snapshotter/status.sock";
   std::string metrics_address = "0.0.0.0";
   int metrics_port = 9465;
   Duration shutdown_grace = std::chrono::seconds(10);

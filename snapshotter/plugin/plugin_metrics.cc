@@ -35,6 +35,15 @@ PluginMetrics::PluginMetrics(MetricsRegistry& registry)
                                              .help = "Chunks that came with wrong bytes and were fetched again."})),
       open_images(registry.GaugeFamily({.name = "paceline_images_open", .help = "Converted images in use."})),
       cache_bytes(
-          registry.GaugeFamily({.name = "paceline_image_cache_bytes", .help = "Contents of chunks on this disk."})) {}
+          registry.GaugeFamily({.name = "paceline_image_cache_bytes", .help = "Contents of chunks on this disk."})) {
+  // From zero on, so that a first one shows as an increase.
+  for (const char* mode : {"mounted", "pulled"}) layers.With({mode});
+  for (const char* reason : {"NotConverted", "PermissionDenied", "Unavailable", "DeadlineExceeded", "DataLoss"}) {
+    fall_backs.With({reason});
+  }
+  for (const char* result : {"fetched", "failed", "recorded", "shared", "superfluous", "unshared"}) {
+    hot_sets.With({result});
+  }
+}
 
 }  // namespace paceline::snapshotter

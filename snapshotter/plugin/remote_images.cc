@@ -20,15 +20,16 @@ void RemoteImages::Disable(const Status& reason) {
   disabled_ = reason;
 }
 
-std::optional<RemoteLayer> RemoteImages::Refuse(const LayerRequest& request, const Status& why, bool is_new) {
+std::optional<RemoteLayer> RemoteImages::Refuse(const LayerRequest& request, const Status& why, WallTime asked_at,
+                                                bool is_new) {
   metrics_.layers.With({"pulled"}).Add();
   if (!is_new) return std::nullopt;  // a layer of an image that has been counted
+  metrics_.fall_backs.With({FallBackReason(why)}).Add();
+  parts_.outcomes.Pulled(request.image_name, request.manifest_digest, why, asked_at);
   if (why.code() == StatusCode::kNotFound) {
-    metrics_.fall_backs.With({"NotConverted"}).Add();
     log_.Info("image is not converted, pulling it",
               {{"image", request.image_name}, {"digest", request.manifest_digest}});
   } else {
-    metrics_.fall_backs.With({std::string(StatusCodeName(why.code()))}).Add();
     log_.Warn("converted image is not usable, pulling the original",
               {{"image", request.image_name}, {"digest", request.manifest_digest}, {"error", why}});
   }
@@ -36,19 +37,26 @@ std::optional<RemoteLayer> RemoteImages::Refuse(const LayerRequest& request, con
 }
 
 std::optional<RemoteLayer> RemoteImages::Find(const LayerRequest& request) {
+  const WallTime asked_at = parts_.outcomes.Now();
+  Status disabled;
   {
     MutexLock lock(mutex_);
-    if (!disabled_.ok()) return std::nullopt;  // said once, when it happened
+    disabled = disabled_;
+  }
+  if (!disabled.ok()) {  // logged once, when it happened
+    parts_.outcomes.Pulled(request.image_name, request.manifest_digest, disabled, asked_at);
+    return std::nullopt;
   }
   const ImageDecision decision = parts_.converted.Find(request.image_name, request.manifest_digest);
-  if (!decision.status.ok()) return Refuse(request, decision.status, decision.is_new);
+  if (!decision.status.ok()) return Refuse(request, decision.status, asked_at, decision.is_new);
   const Result<uint32_t> layer = LayerOfChain(decision.image->manifest, request.chain_id);
-  if (!layer.ok()) return Refuse(request, layer.status(), true);
+  if (!layer.ok()) return Refuse(request, layer.status(), asked_at, true);
   if (decision.is_new) {
     log_.Info("image is opened lazily", {{"image", request.image_name},
                                          {"digest", request.manifest_digest},
                                          {"converted", decision.image->digest.ToString()},
                                          {"store", decision.image->store}});
+    parts_.outcomes.Opened(request.image_name, request.manifest_digest, decision.image->digest, asked_at);
     parts_.hot_sets.OnPull(decision.image);
   }
   metrics_.layers.With({"mounted"}).Add();
@@ -81,8 +89,13 @@ Status RemoteImages::Mount(uint64_t id, const RemoteLayer& layer, const std::str
     if (mounted_.contains(id)) return Status();
     mounting_.insert(id);
   }
-  Status status = OpenLayer(id, layer).status();
+  const Result<Layer> opened = OpenLayer(id, layer);
+  Status status = opened.status();
   if (status.ok()) status = MountFile(id, folder);
+  if (status.ok() && options_.on_mounted && IsReadByErofs()) {
+    options_.on_mounted(id, *opened->image->reader, opened->number);
+  }
+  if (!status.ok()) parts_.outcomes.NotMounted(layer.image, status);
   MutexLock lock(mutex_);
   mounting_.erase(id);
   if (status.ok()) {
@@ -111,6 +124,11 @@ Status RemoteImages::MountFile(uint64_t id, const std::string& folder) {
   return Status();
 }
 
+bool RemoteImages::IsReadByErofs() {
+  MutexLock lock(mutex_);
+  return backing_ == Backing::kFile;
+}
+
 void RemoteImages::Unmount(uint64_t id, const std::string& folder) {
   {
     MutexLock lock(mutex_);
@@ -133,7 +151,9 @@ void RemoteImages::Use(const std::vector<uint64_t>& ids) {
     const Result<Layer> layer = LayerOf(id);
     if (layer.ok() && (chain.empty() || chain.back() != layer->image)) chain.push_back(layer->image);
   }
-  if (!chain.empty()) parts_.hot_sets.OnContainer(chain);
+  if (chain.empty()) return;
+  parts_.outcomes.Ready(chain.back()->digest);
+  parts_.hot_sets.OnContainer(chain);
 }
 
 uint64_t RemoteImages::KeptBytes(uint64_t id) {

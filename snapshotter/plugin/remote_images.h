@@ -15,6 +15,7 @@
 #include "lib/base/mutex.h"
 #include "snapshotter/image_mount.h"
 #include "snapshotter/plugin/hot_set_recorder.h"
+#include "snapshotter/plugin/image_outcomes.h"
 #include "snapshotter/plugin/plugin_metrics.h"
 #include "snapshotter/plugin/remote_layers.h"
 
@@ -26,6 +27,8 @@ struct RemoteImagesOptions {
   std::string files_folder;  // where the FUSE mount with the layers' files is
   BackingChoice backing = BackingChoice::kProbe;
   std::set<uint64_t> mounted;  // what an earlier run has left mounted and still works
+  // Called when a layer's file has been mounted by EROFS itself.
+  std::function<void(uint64_t id, blocks::ImageReader& image, uint32_t layer)> on_mounted;
 };
 
 // What RemoteImages works with; borrowed.
@@ -33,6 +36,7 @@ struct ImageParts {
   ImageTable& images;
   ConvertedImages& converted;
   HotSetRecorder& hot_sets;
+  ImageOutcomes& outcomes;
 };
 
 class RemoteImages final : public RemoteLayers, public LayerSet {
@@ -66,7 +70,9 @@ class RemoteImages final : public RemoteLayers, public LayerSet {
   Result<Layer> LayerOf(uint64_t id) EXCLUDES(mutex_);
   Result<Layer> OpenLayer(uint64_t id, const RemoteLayer& layer) EXCLUDES(mutex_);
   Status MountFile(uint64_t id, const std::string& folder) EXCLUDES(mutex_);
-  std::optional<RemoteLayer> Refuse(const LayerRequest& request, const Status& why, bool is_new);
+  // And not by a loop device.
+  bool IsReadByErofs() EXCLUDES(mutex_);
+  std::optional<RemoteLayer> Refuse(const LayerRequest& request, const Status& why, WallTime asked_at, bool is_new);
 
   const RemoteImagesOptions options_;
   const ImageParts parts_;

@@ -13,12 +13,16 @@
 #include <set>
 #include <thread>
 
+#include "lib/base/local_socket.h"
 #include "lib/base/metrics.h"
 #include "lib/base/unique_fd.h"
 #include "lib/base/version.h"
 #include "lib/fusefs/session.h"
 #include "lib/net/http_server.h"
+#include "lib/net/metrics_page.h"
+#include "snapshotter/control_loop.h"
 #include "snapshotter/kernel_mounts.h"
+#include "snapshotter/metadata_pages.h"
 #include "snapshotter/plugin/converted_images.h"
 #include "snapshotter/plugin/image_metrics.h"
 #include "snapshotter/plugin/remote_images.h"
@@ -97,12 +101,15 @@ class Plugin {
         log_(log),
         stop_(std::move(stop)),
         registry_(MetricsRegistry::Create()),
-        metrics_(*registry_) {}
+        metrics_(*registry_),
+        outcomes_(clock) {}
 
   ~Plugin() {
     // What was asked for is answered; with a keeper, what comes after waits for the next plugin.
+    telling_.request_stop();
     recording_.request_stop();
     serving_.request_stop();
+    if (telling_.joinable()) telling_.join();
     if (recording_.joinable()) recording_.join();
     if (serving_.joinable()) serving_.join();
   }
@@ -126,6 +133,7 @@ class Plugin {
     const Status cleaned = snapshots_->CleanUp();
     if (!cleaned.ok()) log_.Warn("left-over folders stay", {{"error", cleaned}});
     RETURN_IF_ERROR(StartHttp());
+    StartStatus();
     ASSIGN_OR_RETURN(server_, SnapshotServer::Start(config_.socket, *snapshots_, clock_, log_, metrics_));
     return Status();
   }
@@ -198,8 +206,11 @@ class Plugin {
     remote.files_folder = files_folder();
     remote.backing = BackingOf(config_.backing);
     remote.mounted = mounted_;
+    remote.on_mounted = [this](uint64_t id, blocks::ImageReader& image, uint32_t layer) {
+      StoreMetadataPages(*session_, id, image, layer).IgnoreError();
+    };
     images_ = std::make_unique<RemoteImages>(
-        remote, ImageParts{*opened_, *converted_, *hot_sets_},
+        remote, ImageParts{*opened_, *converted_, *hot_sets_, outcomes_},
         [this](uint64_t id) {
           const SnapshotPtr snapshot = table_->FindById(id);
           return snapshot == nullptr ? std::nullopt : snapshot->remote;
@@ -236,16 +247,13 @@ class Plugin {
     options.address = config_.metrics_address;
     options.port = static_cast<uint16_t>(config_.metrics_port);
     std::map<std::string, net::Handler> routes;
-    routes["GET /metrics"] = [this](const net::ServerRequest&, Deadline) {
-      net::ServerResponse response;
-      response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-      response.body = registry_->Render();
-      return response;
+    routes["GET /metrics"] = [this](const net::ServerRequest& request, Deadline) {
+      return net::MetricsPage(request, registry_->Render());
     };
     routes["GET /v1/images"] = [this](const net::ServerRequest&, Deadline) {
       net::ServerResponse response;
       response.content_type = "application/json";
-      response.body = DescribeImages(*opened_);
+      response.body = DescribeImages(*opened_, outcomes_, *hot_sets_);
       return response;
     };
     routes["GET /healthz"] = [](const net::ServerRequest&, Deadline) {
@@ -257,12 +265,32 @@ class Plugin {
     return Status();
   }
 
+  // Images are opened without it as well.
+  void StartStatus() {
+    if (config_.status_socket.empty()) return;
+    Result<UniqueFd> listener = ListenLocal(config_.status_socket);
+    if (!listener.ok()) {
+      log_.Warn("no status for the node's agent", {{"error", listener.status()}});
+      return;
+    }
+    status_socket_ = *std::move(listener);
+    const auto answer = [this](const std::string& line) -> std::string {
+      if (line == "images") return DescribeImages(*opened_, outcomes_, *hot_sets_);
+      return R"({"error": "the only question is: images"})"
+             "\n";
+    };
+    telling_ = std::jthread([this, answer](std::stop_token stop) {
+      RunControlLoop(status_socket_.get(), answer, clock_, std::move(stop));
+    });
+  }
+
   const PluginConfig& config_;
   const Clock& clock_;
   Logger& log_;
   const std::stop_token stop_;
   const std::unique_ptr<MetricsRegistry> registry_;
   PluginMetrics metrics_;
+  ImageOutcomes outcomes_;
   RealFileSystem files_;
   UniqueFd lock_;
   std::unique_ptr<SnapshotTable> table_;
@@ -281,6 +309,8 @@ class Plugin {
   std::jthread serving_;
   std::unique_ptr<Snapshots> snapshots_;
   std::unique_ptr<net::HttpServer> http_;
+  UniqueFd status_socket_;
+  std::jthread telling_;
   std::unique_ptr<SnapshotServer> server_;
 };
 

@@ -50,6 +50,8 @@ class DepsVolumeTest : public ::testing::Test {
     options.mount_limit = std::chrono::milliseconds(200);
     options.recorder.open_for_writing = [this] { return Open(blocks::StoreAccess::kWrite); };
     options.recorder.lease_folder = store_folder() + "/leases";
+    options.metrics = &metrics_;
+    options.on_end = [this](const PodIdentity& pod, const api::PodDependencies& end) { ends_[pod.uid] = end; };
     std::unique_ptr<DepsVolume> type = DepsVolume::New(std::move(options), std::make_unique<FakeHolderClient>(holder_),
                                                        host_, files_, clock_, log_.logger());
     volume_ = type.get();
@@ -124,6 +126,12 @@ class DepsVolumeTest : public ::testing::Test {
     LookAround();
     ASSERT_TRUE(Unpublish(request).ok());
   }
+  // What the operator would be told of the one volume.
+  api::PodDependencies Told() const {
+    const std::vector<SeenVolume> seen = publisher_->Look(Deadline::Infinite());
+    EXPECT_THAT(seen, SizeIs(1));
+    return seen.empty() ? api::PodDependencies{} : seen[0].dependencies.value_or(api::PodDependencies{});
+  }
   std::string FsTypeAt(const std::string& path) {
     const auto mount = host_.MountAt(path).value_or(std::nullopt);
     return mount ? mount->fs_type : "";
@@ -136,6 +144,9 @@ class DepsVolumeTest : public ::testing::Test {
   RealClock clock_;
   fakes::CaptureLog log_;
   bool has_store_ = true, is_store_there_ = true;
+  const std::unique_ptr<MetricsRegistry> registry_ = MetricsRegistry::Create();
+  DepsMetrics metrics_{*registry_};
+  std::map<std::string, api::PodDependencies> ends_;  // by the pod's uid
   DepsVolume* volume_ = nullptr;
   std::unique_ptr<VolumePublisher> publisher_;
 };
@@ -168,7 +179,7 @@ TEST_F(DepsVolumeTest, AnInstallIsRecordedAndMountedInTheNextPod) {
   Install();
   Report();
   LookAround();
-  EXPECT_EQ(Answer(), "they are recorded for the next start\n");
+  EXPECT_EQ(Answer(), "they are being recorded for the next start\n");
   ASSERT_THAT(Snapshots(), SizeIs(1));
   const deps::FoundSnapshot snapshot = Snapshots()[0];
   EXPECT_EQ(snapshot.manifest.key, KeyOfRequest());
@@ -236,6 +247,141 @@ TEST_F(DepsVolumeTest, WhateverIsWrongTheInstallRuns) {
   has_store_ = false;
   StartAgent();
   publishes_empty("no store configured");
+}
+
+TEST_F(DepsVolumeTest, TellsWhatBecomesOfEachPod) {
+  using State = api::DependencyState;
+  using Cause = api::InstallCause;
+  const PublishRequest request = Request();
+  ASSERT_TRUE(Publish(request).ok());
+  api::PodDependencies told = Told();
+  EXPECT_EQ(told.key, KeyOfRequest());
+  EXPECT_EQ(told.state, State::kInstalling);
+  EXPECT_EQ(told.cause, Cause::kNoSnapshot);
+  EXPECT_TRUE(told.at.has_value());
+  Install();
+  Report();
+  LookAround();
+  const api::PodDependencies recorded = Told();
+  EXPECT_EQ(recorded.state, State::kRecorded) << recorded.not_recorded;
+  ASSERT_THAT(Snapshots(), SizeIs(1));
+  const deps::FoundSnapshot snapshot = Snapshots()[0];
+  EXPECT_EQ(recorded.digest, snapshot.descriptor.digest.ToString());
+  EXPECT_EQ(recorded.size_bytes, static_cast<int64_t>(snapshot.record.bytes));
+  EXPECT_EQ(recorded.expires_at, snapshot.record.expires);
+  EXPECT_EQ(recorded.seconds, 3.5);
+  EXPECT_EQ(ends_[kDepsPodUid], recorded);
+  StartAgent();
+  EXPECT_EQ(Told(), recorded) << "a restarted agent knows it still";
+  ASSERT_TRUE(Unpublish(request).ok());
+
+  const PublishRequest next = Request("csi-2", kDepsOtherUid);
+  ASSERT_TRUE(Publish(next).ok());
+  told = Told();
+  EXPECT_EQ(told.state, State::kRestored);
+  EXPECT_EQ(told.cause, std::nullopt);
+  EXPECT_EQ(told.digest, recorded.digest);
+  EXPECT_EQ(told.recorded_at, recorded.recorded_at);
+  EXPECT_TRUE(told.seconds.has_value());
+  ASSERT_TRUE(Unpublish(next).ok());
+  EXPECT_EQ(ends_.count(kDepsOtherUid), 0U) << "there was nothing to come";
+  const std::string page = registry_->Render();
+  EXPECT_THAT(page, HasSubstr("paceline_dependency_restores_total 1\n"));
+  EXPECT_THAT(page, HasSubstr("paceline_dependency_installs_total{cause=\"NoSnapshot\"} 1\n"));
+  EXPECT_THAT(page, HasSubstr("paceline_dependency_recordings_total{result=\"recorded\"} 1\n"));
+  EXPECT_THAT(page, HasSubstr("paceline_dependency_restore_duration_seconds_count 1\n"));
+  EXPECT_THAT(page, HasSubstr("paceline_dependency_recording_duration_seconds_count 1\n"));
+}
+
+TEST_F(DepsVolumeTest, TellsWhyNothingIsRestoredOrRecorded) {
+  using Cause = api::InstallCause;
+  RecordOne();
+  const auto told = [&](const PublishRequest& request) {
+    EXPECT_TRUE(Publish(request).ok());
+    api::PodDependencies now = Told();
+    EXPECT_TRUE(Unpublish(request).ok());
+    return now;
+  };
+  is_store_there_ = false;
+  EXPECT_EQ(told(Request()).cause, Cause::kStoreUnavailable);
+  is_store_there_ = true;
+  holder_.is_there = false;
+  EXPECT_EQ(told(Request()).cause, Cause::kNotMounted);
+  holder_.is_there = true;
+  EXPECT_EQ(ends_[kDepsPodUid].state, api::DependencyState::kNotRecorded);
+  EXPECT_THAT(ends_[kDepsPodUid].not_recorded, HasSubstr("ended before its install"));
+  PublishRequest keyless = Request();
+  keyless.context.erase("key");
+  keyless.context["reason"] = "envFrom";
+  const api::PodDependencies opaque = told(keyless);
+  EXPECT_EQ(opaque.cause, Cause::kNotCacheable);
+  EXPECT_EQ(opaque.reason, "envFrom");
+  EXPECT_EQ(opaque.key, "");
+  EXPECT_EQ(opaque.state, api::DependencyState::kNotRecorded);
+  for (const auto& blob : fs::directory_iterator(store_folder() + "/blobs/sha256")) {
+    const std::string text = ReadTextFile(blob.path().string());
+    if (text.find("keyInputs") != std::string::npos) WriteTextFile(blob.path().string(), "no record");
+  }
+  EXPECT_EQ(told(Request()).cause, Cause::kDamaged);
+  has_store_ = false;
+  StartAgent();
+  EXPECT_EQ(told(Request()).cause, Cause::kNoStore);
+}
+
+TEST_F(DepsVolumeTest, CountsWhereTheBytesOfMountsCameFrom) {
+  RecordOne();
+  const PublishRequest request = Request();
+  ASSERT_TRUE(Publish(request).ok());
+  ASSERT_THAT(holder_.orders, SizeIs(1));
+  EXPECT_EQ(holder_.orders[0].environment.at("PACELINE_SNAPSHOTTER_CONTROL"), "{control}");
+  EXPECT_EQ(holder_.orders[0].environment.at("PACELINE_SNAPSHOTTER_HOT_SET"), "record");
+  const auto bytes_from = [&](const std::string& source) {
+    publisher_->Look(Deadline::Infinite());
+    const std::string page = registry_->Render(),
+                      name = "paceline_dependency_read_bytes_total{source=\"" + source + "\"} ";
+    const size_t at = page.find(name);
+    return at == std::string::npos ? 0 : std::stoi(page.substr(at + name.size()));
+  };
+  holder_.stats = R"({"originBytes":100,"diskBytes":7})";
+  EXPECT_EQ(bytes_from("store"), 100);
+  EXPECT_EQ(bytes_from("disk"), 7);
+  holder_.stats = R"({"originBytes":130})";
+  EXPECT_EQ(bytes_from("store"), 130);
+  holder_.stats = "error: unknown command";
+  EXPECT_EQ(bytes_from("store"), 130);
+  holder_.stats = R"({"originBytes":20})";  // a process that was started again
+  EXPECT_EQ(bytes_from("store"), 150);
+  EXPECT_EQ(bytes_from("peer"), 0);
+}
+
+TEST_F(DepsVolumeTest, AnOlderHolderMountsAllTheSame) {
+  RecordOne();
+  holder_.is_old = true;
+  const PublishRequest request = Request();
+  ASSERT_TRUE(Publish(request).ok());
+  EXPECT_EQ(FsTypeAt(request.target_path + "/tree"), "overlay");
+  ASSERT_THAT(holder_.orders, SizeIs(1));
+  EXPECT_THAT(holder_.orders[0].environment, IsEmpty());
+}
+
+TEST_F(DepsVolumeTest, AHolderBeforeHotSetsStillGetsTheControlSocket) {
+  RecordOne();
+  holder_.refused_variable = "PACELINE_SNAPSHOTTER_HOT_SET";
+  ASSERT_TRUE(Publish(Request()).ok());
+  ASSERT_THAT(holder_.orders, SizeIs(1));
+  EXPECT_THAT(holder_.orders[0].environment, SizeIs(1));
+  EXPECT_EQ(holder_.orders[0].environment.at("PACELINE_SNAPSHOTTER_CONTROL"), "{control}");
+}
+
+TEST_F(DepsVolumeTest, ARecordingThatOutlastsItsPodIsTold) {
+  const PublishRequest request = Request();
+  ASSERT_TRUE(Publish(request).ok());
+  Install();
+  Report();
+  ASSERT_TRUE(Unpublish(request).ok());
+  volume_->recorder().AwaitIdle();
+  EXPECT_EQ(ends_[kDepsPodUid].state, api::DependencyState::kRecorded);
+  EXPECT_THAT(ends_[kDepsPodUid].digest, HasSubstr("sha256:"));
 }
 
 TEST_F(DepsVolumeTest, OtherKeysAndOtherNamespacesDoNotFindIt) {
@@ -336,7 +482,7 @@ TEST_F(DepsVolumeTest, ARestartedAgentGoesOnWhereItWas) {
   EXPECT_EQ(host_.mount_count(), mounts);
   Report("csi-2", true, KeyOfRequest(Inputs("other")));
   LookAround();
-  EXPECT_EQ(Answer("csi-2"), "they are recorded for the next start\n");
+  EXPECT_EQ(Answer("csi-2"), "they are being recorded for the next start\n");
   EXPECT_THAT(Snapshots(), SizeIs(2));
   // What is over stays over.
   fs::remove(Folder("csi-2") + "/control/answer");

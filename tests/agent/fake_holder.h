@@ -19,6 +19,8 @@ class FakeHolder {
 
   Result<HeldMount> Start(const MountOrder& order) {
     if (!is_there) return UnavailableError("no holder");
+    const bool is_refused = is_old ? !order.environment.empty() : order.environment.contains(refused_variable);
+    if (is_refused) return PermissionDeniedError("a variable that may not be set");
     orders.push_back(order);
     const auto found = held.find(order.name);
     if (found != held.end()) {
@@ -63,6 +65,8 @@ class FakeHolder {
     std::vector<std::string> arguments;
   };
   bool is_there = true;
+  bool is_old = false;           // takes no environment
+  std::string refused_variable;  // one that came after it
   HeldState next_state = HeldState::kMounted;
   std::vector<std::string> log;
   std::string stats = "{}";

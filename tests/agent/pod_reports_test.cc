@@ -28,7 +28,7 @@ class PodReportsTest : public ::testing::Test {
     record.spec.pod = {"team-a", "pod-" + uid, uid};
     record.phase = VolumePhase::kPublished;
     record.published_at = clock_.WallNow();
-    return {record, std::nullopt};
+    return {record, std::nullopt, std::nullopt};
   }
 
   static std::vector<std::string> Names(const PodReport& report) {
@@ -126,6 +126,27 @@ TEST_F(PodReportsTest, TellsWhenTheReadingAtTheStartIsOver) {
   EXPECT_EQ(report.figures.first_read_at, began);
   EXPECT_EQ(report.figures.last_read_at, ended);
   EXPECT_EQ(report.figures.read_bytes, 30);
+}
+
+TEST_F(PodReportsTest, DependenciesGoForwardOnly) {
+  using State = api::DependencyState;
+  SeenVolume volume = Volume("u1");
+  volume.dependencies = api::PodDependencies{.key = std::string(64, 'a'), .state = State::kInstalling};
+  EXPECT_TRUE(reports_.Look({volume}));
+  EXPECT_FALSE(reports_.Look({volume}));
+  volume.dependencies->state = State::kRecording;
+  EXPECT_TRUE(reports_.Look({volume})) << "a new state is news";
+  reports_.LookLast(volume);
+  EXPECT_TRUE(reports_.Look({}));
+  api::PodDependencies end = *volume.dependencies;
+  end.state = State::kRecorded;
+  end.digest = "sha256:1";
+  reports_.SeeDependencies(volume.record.spec.pod, end);  // the recording outlasts the pod
+  EXPECT_EQ(reports_.Reports()[0].dependencies, end);
+  EXPECT_TRUE(reports_.Look({volume})) << "the pod is there again";
+  EXPECT_EQ(reports_.Reports()[0].dependencies, end) << "an older look came late";
+  reports_.SeeDependencies({"team-a", "other", "u9"}, end);
+  EXPECT_EQ(reports_.Reports().size(), 1u);
 }
 
 TEST_F(PodReportsTest, KeepsWhatADeadMountHadRead) {

@@ -16,6 +16,7 @@ TEST(Annotations, MirrorTheFieldsOfTrainingJob) {
   const AnnotatedSettings read = ParseAnnotations({
       {"paceline.dev/enabled", "true"},
       {"paceline.dev/image-prefetch", "false"},
+      {"paceline.dev/image-convert", "Auto"},
       {"paceline.dev/dependencies-install", "pip install -r requirements.txt"},
       {"paceline.dev/dependencies-inputs", "requirements.txt, constraints.txt\nsetup.cfg"},
       {"paceline.dev/dependencies-capture", "/opt/venv, /opt/conda"},
@@ -29,6 +30,7 @@ TEST(Annotations, MirrorTheFieldsOfTrainingJob) {
   EXPECT_THAT(read.errors, IsEmpty());
   EXPECT_TRUE(read.is_enabled);
   EXPECT_FALSE(read.settings.startup.image.prefetch);
+  EXPECT_EQ(read.settings.startup.image.convert, ConvertMode::kAuto);
   ASSERT_TRUE(read.settings.startup.dependencies.has_value());
   EXPECT_EQ(read.settings.startup.dependencies->install, "pip install -r requirements.txt");
   EXPECT_THAT(read.settings.startup.dependencies->inputs,
@@ -59,6 +61,7 @@ TEST(Annotations, SayWhatIsWrongAndKeepTheDefault) {
       {"paceline.dev/zzzzzzzzzzzzzzzzzzzzzzzzzz", "x", "unknown annotation"},
       {"paceline.dev/enabled", "yes", "must be \"true\" or \"false\""},
       {"paceline.dev/image-prefetch", "", "must be \"true\" or \"false\""},
+      {"paceline.dev/image-convert", "true", "must be one of Off, Auto"},
       {"paceline.dev/trace", "True", "must be \"true\" or \"false\""},
       {"paceline.dev/dependencies-install", " ", "must not be empty"},
       {"paceline.dev/dependencies-install", "pip \xff", "must be UTF-8 text"},

@@ -60,7 +60,7 @@ TEST(Result, AssignOrReturnMovesValuesAndPassesFailuresOn) {
 
 TEST(ResultDeathTest, ReadingTheValueOfAFailureEndsTheProcess) {
   EXPECT_DEATH(*Quarter(3), "CHECK failed");
-  EXPECT_DEATH(Result<int>{Status()}, "CHECK failed");
+  EXPECT_DEATH(static_cast<void>(Result<int>{Status()}), "CHECK failed");
 }
 
 }  // namespace

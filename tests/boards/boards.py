@@ -7,28 +7,6 @@ import re
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 FOLDER = os.path.join(ROOT, "deploy", "helm", "paceline", "dashboards")
 
-# Queries that show nothing while all is well, or until somebody uses the feature: board, panel, and what they wait for.
-QUIET = {
-    ("cluster", "Open incidents"): "an incident",
-    ("cluster", "Incidents told per hour"): "an incident",
-    ("job", "Open incidents"): "an incident",
-    ("job", "Alerts of agents per hour"): "a stall, a slowdown or a lost process",
-    ("job", "Slowdown"): "a traced run that is long enough for a figure",
-    ("job", "Slowdown by rank, the slowest ranks"): "a traced run with slow ranks",
-    ("nodes", "Cordoned nodes"): "a cordoned node",
-    **{("images", title): "paceline-snapshotter" for title in (
-        "Bytes of lazy images by source", "Chunks that were here when a read needed them", "Pulls that went the ordinary way, per hour",
-        "Layers by what became of them, one day", "Hot sets, one day", "Images open, bytes on disk", "Damaged chunks, one day",
-        "Calls of containerd, p99")},
-    # Prometheus sees no increase in a series that begins with it.
-    **{panel: "a second start of its kind since the operator began" for panel in (
-        ("cluster", "Startup, median and p90 of a day"), ("images", "Time for images of a worker, one day"),
-        ("startup", "Full start against hot restart, median"))},
-    ("nodes", "Nodes of straggler policies"): "a StragglerPolicy",
-    ("nodes", "Slow nodes left alone"): "a StragglerPolicy that finds a slow node",
-    ("nodes", "Actions of straggler policies per hour"): "a StragglerPolicy that acts",
-}
-
 
 def load():
     """name -> board."""
@@ -39,16 +17,16 @@ def load():
     return boards
 
 
+def replaced(expression, values):
+    """With variables replaced as Grafana does for `values`."""
+    for name, value in {"__rate_interval": "1m", **values}.items():
+        expression = re.sub(r"\$\{?" + name + r"\b\}?", value, expression)
+    return expression
+
+
 def queries(board, values):
-    """(panel, expression) for each query, with variables replaced as Grafana does for `values`."""
-    found = []
-    for panel in board["panels"]:
-        for target in panel.get("targets", []):
-            expression = target["expr"]
-            for name, value in {"__rate_interval": "1m", **values}.items():
-                expression = re.sub(r"\$\{?" + name + r"\b\}?", value, expression)
-            found.append((panel["title"], expression))
-    return found
+    """(panel, expression) for each query."""
+    return [(panel["title"], replaced(target["expr"], values)) for panel in board["panels"] for target in panel.get("targets", [])]
 
 
 def variable_queries(board):

@@ -9,7 +9,7 @@ from reporting import Skip
 
 # The part of a program that is configured, where it has several; and what it takes to have it in the chart.
 COMMANDS = {"paceline-snapshotter": ["plugin"]}
-SETTINGS = {"paceline-snapshotter": ["snapshotter.enabled=true"]}
+SETTINGS = {"paceline-snapshotter": ["snapshotter.enabled=true"], "paceline-operator": ["conversion.store=docker://r.test/blocks"]}
 # Where the chart says something else than the program's own default, on purpose.
 DIFFERENT = {"log.format"}
 

@@ -26,7 +26,7 @@ def check_every_object_is_labelled(values):
         assert labels.get("app.kubernetes.io/part-of") == "paceline", name
         assert labels.get("app.kubernetes.io/instance") == "paceline", name
         cluster_scoped = ("ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "CSIDriver",
-                          "MutatingWebhookConfiguration", "RuntimeClass", "ValidatingAdmissionPolicy",
+                          "MutatingWebhookConfiguration", "PriorityClass", "RuntimeClass", "ValidatingAdmissionPolicy",
                           "ValidatingAdmissionPolicyBinding")
         has_namespace = "namespace" in obj["metadata"]
         assert has_namespace == (obj["kind"] not in cluster_scoped), name
@@ -102,6 +102,41 @@ def check_dependencies():
     assert "configmaps" not in json.dumps(Rendered().one("ClusterRole", "paceline-operator"))
 
 
+def check_conversion():
+    """With a store the operator gets a pod template that says no more than the converter needs; nodes read from that store."""
+    assert not Rendered().all("PriorityClass")
+    assert "conversion" not in yaml.safe_load(Rendered().one("ConfigMap", "paceline-operator")["data"]["config.yaml"])
+    store = "docker://registry.test:5000/blocks"
+    settings = [f"conversion.store={store}", "conversion.registrySecret=push", "conversion.extraArgs={--skip-tls-verify}",
+                "imagePullSecrets[0].name=pull", "snapshotter.enabled=true"]
+    rendered = Rendered(settings=settings)
+    files = rendered.one("ConfigMap", "paceline-operator")["data"]
+    config = yaml.safe_load(files["config.yaml"])["conversion"]
+    mounts = {mount["name"]: mount for mount in rendered.one("Deployment")["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]}
+    assert config["store"] == store and config["podTemplate"] == mounts["config"]["mountPath"] + "/converter.json"
+    pod = json.loads(files["converter.json"])["spec"]
+    assert pod["automountServiceAccountToken"] is False and pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["imagePullSecrets"] == [{"name": "pull"}]
+    container = pod["containers"][0]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True and container["resources"]["limits"]["memory"]
+    assert "--docker-config=/etc/paceline-registry" in container["args"] and "--skip-tls-verify" in container["args"]
+    secret = pod["volumes"][0]["secret"]
+    assert secret == {"secretName": "push", "items": [{"key": ".dockerconfigjson", "path": "config.json"}]}, "pacectl reads DIR/config.json"
+    priority = rendered.one("PriorityClass", pod["priorityClassName"])
+    assert priority["value"] < 0 and priority["preemptionPolicy"] == "Never"
+    # What converts may write there; whoever starts containers only reads, and nowhere else.
+    assert yaml.safe_load(rendered.one("ConfigMap", "paceline-snapshotter")["data"]["config.yaml"])["stores"] == [store]
+    alone = Rendered(settings=["snapshotter.enabled=true"])
+    assert yaml.safe_load(alone.one("ConfigMap", "paceline-snapshotter")["data"]["config.yaml"])["stores"] == ["image"]
+
+    def checksum(*extra):
+        pod = Rendered(settings=[*settings, *extra]).one("Deployment")["spec"]["template"]
+        return pod["metadata"]["annotations"]["checksum/config"]
+    assert checksum() != checksum("conversion.threads=1"), "the operator reads the template at its start"
+    own = json.loads(Rendered(settings=[*settings, "conversion.priorityClass.create=false"]).one("ConfigMap", "paceline-operator")["data"]["converter.json"])
+    assert "priorityClassName" not in own["spec"]
+
+
 def check_holder():
     rendered = Rendered()
     holder, agent = (rendered.one("DaemonSet", f"paceline-{name}") for name in ("holder", "agent"))
@@ -147,6 +182,14 @@ def check_snapshotter():
     assert config["socket"].startswith("/run/paceline/snapshotter/") and "livenessProbe" not in kept
     assert kept["securityContext"]["capabilities"] == {"drop": ["ALL"]} and "privileged" not in kept["securityContext"]
     assert config["registry"]["credentials"].rsplit("/", 1)[0] in mounts and volumes["registry"]["secret"] == {"secretName": "pull"}
+    # The agent asks the plugin, over a socket that both see under one path.
+    theirs = yaml.safe_load(rendered.one("ConfigMap", "paceline-agent")["data"]["config.yaml"])
+    assert theirs["snapshotter"]["socket"] == config["status"]["socket"]
+    for extra in ([], ["holder.enabled=false"], ["snapshotter.runDir=/run/lazy"]):
+        there = Rendered(settings=["snapshotter.enabled=true", *extra])
+        socket = yaml.safe_load(there.one("ConfigMap", "paceline-agent")["data"]["config.yaml"])["snapshotter"]["socket"]
+        agent = there.one("DaemonSet", "paceline-agent")["spec"]["template"]["spec"]["containers"][0]
+        assert any(socket.startswith(mount["mountPath"] + "/") for mount in agent["volumeMounts"]), extra
     for obj in (plugin, keeper):
         pod = obj["spec"]["template"]["spec"]
         # Without a pod network and without a runtime class of its own: both may depend on it.
@@ -224,6 +267,48 @@ def check_monitoring():
     assert done.returncode == 0 and "ServiceMonitor" not in done.stdout, done.stderr
 
 
+def check_network_policies():
+    """Who may reach which port: by what the pods and the callers are labelled with, not by the text of the templates."""
+    def allowed(rendered, name):
+        policy = rendered.one("NetworkPolicy", name)["spec"]
+        assert policy["policyTypes"] == ["Ingress"]
+        assert policy["podSelector"]["matchLabels"].items() <= labels_of(rendered, name).items(), "it selects no pod"
+        assert {port["port"] for rule in policy["ingress"] for port in rule["ports"]} <= ports_of(rendered, name)
+        return {rule["ports"][0]["port"]: rule.get("from") for rule in policy["ingress"]}
+
+    def template(rendered, name):
+        return rendered.one("DaemonSet" if name.endswith("agent") else "Deployment", name)["spec"]["template"]
+
+    def labels_of(rendered, name):
+        return template(rendered, name)["metadata"]["labels"]
+
+    def ports_of(rendered, name):
+        return {port["name"] for port in template(rendered, name)["spec"]["containers"][0]["ports"]}
+
+    def blocks(sources):
+        return [source["ipBlock"]["cidr"] for source in sources if "ipBlock" in source]
+
+    def is_let_in(sources, labels):
+        return any(source["podSelector"]["matchLabels"].items() <= labels.items() for source in sources if "podSelector" in source)
+
+    full = Rendered("good/full.yaml")
+    operator, agent = allowed(full, "paceline-pl-operator"), allowed(full, "paceline-pl-agent")
+    cidrs = ["192.0.2.0/28", "2001:db8::/64"]
+    monitoring = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    assert operator["page"] is None and blocks(operator["webhook"]) == cidrs and len(operator["webhook"]) == 2
+    assert blocks(agent["metrics"]) == cidrs, "pacectl asks agents through the API server"
+    assert not blocks(operator["metrics"]) and monitoring in operator["metrics"] and monitoring in agent["metrics"]
+    test, asker = full.one("Pod")["metadata"]["labels"], labels_of(full, "paceline-pl-operator")
+    assert is_let_in(operator["metrics"], test) and not is_let_in(agent["metrics"], test)
+    assert is_let_in(agent["metrics"], asker)
+    foreign = Rendered("good/full.yaml", release="other")
+    assert not is_let_in(agent["metrics"], labels_of(foreign, "other-pl-operator")), "another release"
+    open_to_all = Rendered(settings=["networkPolicy.enabled=true", "test.enabled=false"])
+    operator = allowed(open_to_all, "paceline-operator")
+    assert operator["webhook"] is None and operator["metrics"] == [{"namespaceSelector": {}}]
+    assert not blocks(allowed(open_to_all, "paceline-agent")["metrics"])
+
+
 def check_config_change_restarts_pods():
     def checksum(*settings):
         return Rendered(settings=settings).one("Deployment")["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
@@ -253,7 +338,8 @@ def check_rules_and_boards_are_whole():
             for group in yaml.safe_load(file)["groups"]:
                 assert rendered.pop(group["name"]) == group, group["name"]
     assert not rendered, list(rendered)
-    boards = {key: text for obj in full.all("ConfigMap") for key, text in obj["data"].items() if key.endswith(".json")}
+    boards = {key: text for obj in full.all("ConfigMap") if obj["metadata"]["labels"].get("grafana_dashboard") == "1"
+              for key, text in obj["data"].items()}
     files = os.listdir(os.path.join(CHART, "dashboards"))
     assert set(boards) == set(files), f"{sorted(boards)} instead of {sorted(files)}"
     for name, text in boards.items():

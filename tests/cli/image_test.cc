@@ -8,6 +8,7 @@
 
 #include "cli/image_commands.h"
 #include "cli/image_places.h"
+#include "cli/image_report.h"
 #include "cli/image_tables.h"
 #include "tests/blocks_image/oci_layout.h"
 #include "tests/blocks_image/tar_writer.h"
@@ -90,6 +91,46 @@ TEST_F(ImageCommandsTest, VerifyNamesTheLayerThatIsDamaged) {
   EXPECT_NE(verified["layers"][1]["error"].get<std::string>().find(index), std::string::npos);
 }
 
+TEST_F(ImageCommandsTest, LeavesAReportForWhoWaits) {
+  const std::string file = folder_ / "report";
+  std::ofstream(file) << std::string(9000, 'x');  // of an earlier try
+  const auto read = [&] {
+    std::ifstream in(file);
+    return nlohmann::json::parse(in, nullptr, false);
+  };
+  const nlohmann::json converted = RunJson("convert " + source() + store() + " --report " + file);
+  const nlohmann::json report = read();
+  EXPECT_EQ(report["image"], converted["image"]);
+  EXPECT_EQ(report["source"], original_.ToString());
+  EXPECT_EQ(report["layers"], 2);
+  EXPECT_EQ(report["convertedLayers"], 2);
+  uint64_t stored_bytes = 0, source_bytes = 0;
+  for (const nlohmann::json& layer : converted["layers"]) {
+    stored_bytes += layer["storedBytes"].get<uint64_t>();
+    source_bytes += layer["sourceBytes"].get<uint64_t>();
+  }
+  EXPECT_EQ(report["storedBytes"], stored_bytes);
+  EXPECT_EQ(report["sourceBytes"], source_bytes);
+  RunJson("convert " + source() + store() + " --report " + file);
+  EXPECT_EQ(read()["convertedLayers"], 0);
+  EXPECT_EQ(read()["storedBytes"], stored_bytes);
+
+  EXPECT_EQ(Run("convert oci:" + layout_.folder() + ":other" + store() + " --report " + file).code, 1);
+  EXPECT_EQ(read()["error"]["code"], "NotFound");
+  EXPECT_NE(read()["error"]["message"].get<std::string>().find("there are: app"), std::string::npos);
+  EXPECT_EQ(Run("convert " + source() + store() + " --report /none/report").code, 1);
+}
+
+TEST(ConversionReport, StaysWithinWhatATerminationMessageHolds) {
+  for (const std::string& message : {std::string(9000, 'x'), std::string(9000, '"'), std::string(9000, '\x01')}) {
+    const std::string report = FailureReport(DataLossError(message));
+    EXPECT_LE(report.size(), 4096U);
+    const nlohmann::json read = nlohmann::json::parse(report, nullptr, false);
+    EXPECT_EQ(read["error"]["code"], "DataLoss");
+    EXPECT_GE(read["error"]["message"].get<std::string>().size(), 512U);
+  }
+}
+
 TEST_F(ImageCommandsTest, SaysWhatToDo) {
   const struct {
     std::string arguments;
@@ -114,6 +155,23 @@ TEST_F(ImageCommandsTest, SaysWhatToDo) {
   const Ran ran = Run("inspect oci:" + layout_.folder() + ":more" + store());
   EXPECT_EQ(ran.code, 1);
   EXPECT_NE(ran.err.find("pacectl image convert"), std::string::npos) << ran.err;
+}
+
+TEST(MountTable, ShowsWhatTheServerTells) {
+  const nlohmann::json stats = {{"reads", 12},
+                                {"originBytes", 3 << 20},
+                                {"chunkHits", "many"},
+                                {"future", 1},
+                                {"hotSet", {{"state", "Fetched"}, {"chunks", 7}, {"bytes", 2048}}},
+                                {"cache", {{"usedBytes", 1024}, {"fullDisk", false}}}};
+  const Table table = MountTable(stats);
+  const std::vector<std::vector<std::string>> rows = {{"reads", "12"},
+                                                      {"from the store", "3.0 MiB"},
+                                                      {"hot set, chunks", "7"},
+                                                      {"hot set, in the store", "2.0 KiB"},
+                                                      {"cache, used", "1.0 KiB"}};
+  EXPECT_EQ(table.rows, rows);
+  EXPECT_TRUE(MountTable(nlohmann::json::array()).rows.empty());
 }
 
 }  // namespace

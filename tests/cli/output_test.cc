@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/error_advice.h"
+
 namespace paceline::cli {
 namespace {
 
@@ -38,6 +40,16 @@ TEST(RenderValue, YamlKeepsStringsThatLookLikeOtherTypes) {
 
 TEST(RenderValue, JsonReplacesBytesThatAreNotUtf8) {
   EXPECT_EQ(RenderValue("a\xff", OutputFormat::kJson), "\"a\xEF\xBF\xBD\"\n");
+}
+
+TEST(RenderError, SaysWhatItCostAndWhatToDoForEveryCode) {
+  EXPECT_EQ(
+      RenderError(PermissionDeniedError("list nodes: forbidden")),
+      "pacectl: list nodes: forbidden\n  (nothing was done; ask for the right that the message names, or do it as "
+      "somebody who has it)\n");
+  for (int code = 1; code <= static_cast<int>(StatusCode::kInternal); ++code) {
+    EXPECT_EQ(ErrorAdvice(static_cast<StatusCode>(code)).reason, StatusCodeName(static_cast<StatusCode>(code)));
+  }
 }
 
 TEST(FormatSeconds, KeepsThreeFigures) {

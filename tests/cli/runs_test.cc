@@ -123,6 +123,36 @@ TEST(ExplainRun, StagesOfEachWorkerAddUpToItsWallTime) {
   }
 }
 
+TEST(ExplainRun, TellsHowWorkersCameToTheirDependencies) {
+  api::TrainingRun run = FinishedRun();
+  EXPECT_THAT(ExplainRun(run, {}, kCreated + 90s), Not(HasSubstr("DEPENDENCIES")));
+  run.status.snapshot = api::SnapshotUse{"deps-0123", api::SnapshotOutcome::kFellBack, ""};
+  run.status.workers.push_back(run.status.workers[0]);
+  run.status.workers[0].dependencies = {api::SnapshotOutcome::kRestored, "", 0.3};
+  run.status.workers[2].dependencies = {api::SnapshotOutcome::kRestored, "", 0.5};
+  run.status.workers[1].dependencies = {api::SnapshotOutcome::kFellBack, "the store is away", 34.2};
+  const std::string text = ExplainRun(run, {}, kCreated + 90s);
+  EXPECT_THAT(text, testing::ContainsRegex("Restored +2 +0.50 s +n1 +-\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("FellBack +1 +34.2 s +n2 +the store is away"));
+  EXPECT_THAT(text, HasSubstr("snapshot: deps-0123\n"));
+  EXPECT_THAT(Advise(run), testing::Contains(HasSubstr("fell back to the install on n2: the store is away")));
+  const nlohmann::json value = ExplainRunValue(run, kCreated + 90s);
+  EXPECT_EQ(value["workers"][1]["dependencies"],
+            (nlohmann::json{{"outcome", "FellBack"}, {"reason", "the store is away"}, {"seconds", 34.2}}));
+}
+
+TEST(ExplainRun, SaysWhichOfAThousandWorkersItDraws) {
+  api::TrainingRun run = FinishedRun();
+  run.spec.workers = 1000;
+  run.status.workers_omitted = 998;
+  for (api::WorkerTimes& worker : run.status.workers) worker.dependencies = api::WorkerDependencies{};
+  const std::string text = ExplainRun(run, {.width = 100}, kCreated + 90s);
+  EXPECT_THAT(text, HasSubstr("workers   1000 (2 are drawn: the first ones and the slowest of each stage; the numbers "
+                              "of the stages, the cost and the advice cover all)"));
+  EXPECT_THAT(text, HasSubstr("counted over the 2 workers above; of 998 more it is not kept"));
+  EXPECT_EQ(ExplainRunValue(run, kCreated + 90s)["workersOmitted"], 998);
+}
+
 TEST(ExplainRun, SaysWhatIsNotKnownYet) {
   api::TrainingRun run;
   EXPECT_THAT(ExplainRun(run, {}, kCreated), HasSubstr("nothing of this start has been seen yet"));
@@ -140,6 +170,38 @@ TEST(ExplainRun, SaysWhatIsNotKnownYet) {
   run.status.finished_at = kCreated + 15s;
   EXPECT_THAT(ExplainRun(run, {}, kCreated + 20s),
               HasSubstr("ended after 15.0 s without a first step that anybody saw"));
+}
+
+TEST(ExplainRun, SaysHowTheImagesCame) {
+  api::TrainingRun run = FinishedRun();
+  EXPECT_THAT(ExplainRun(run, {}, kCreated), Not(HasSubstr("HOT SET")));
+  api::RunImage pulled{
+      "n1", "r.test/train:1", api::ImageMode::kPulled, false, "Unavailable", "docker://s: refused", {}, {}, {}};
+  api::RunImage lazy{"n2",
+                     "r.test/train:1",
+                     api::ImageMode::kLazy,
+                     false,
+                     "",
+                     "",
+                     0.75,
+                     api::HotSetState::kFetched,
+                     api::ImageFigures{100, 2 << 20, 0, 3 << 20, 1 << 20, 3, 1}};
+  api::RunImage old{"n3", "r.test/train:1", api::ImageMode::kLazy, true, "", "", 0.75, {}, {}};
+  run.status.images = {pulled, lazy, old};
+  for (const char* node : {"n1", "n4", "n5"}) {
+    run.status.fallbacks.push_back({"lazy image", node, "r.test/train:1: Unavailable: docker://s: refused", {}});
+  }
+  for (const std::string& text : {ExplainRun(run, {}, kCreated), ShowRun(run, kCreated)}) {
+    EXPECT_THAT(text, HasSubstr("pulled: Unavailable"));
+    EXPECT_THAT(text,
+                testing::ContainsRegex("n2 +r.test/train:1 +lazily +0.75 s +3.0 MiB +0 B +2.0 MiB +75 % +Fetched"));
+    EXPECT_THAT(text, HasSubstr("was there"));
+  }
+  EXPECT_THAT(Advise(run), testing::Contains(HasSubstr("on n1 and 2 more nodes: r.test/train:1: Unavailable")));
+  const nlohmann::json value = ExplainRunValue(run, kCreated);
+  EXPECT_EQ(value["images"][1]["figures"]["registryBytes"], 3 << 20);
+  run.status.images.assign(40, lazy);
+  EXPECT_THAT(ExplainRun(run, {}, kCreated), HasSubstr("and 24 more"));
 }
 
 TEST(Advise, PointsAtTheNodeThatEverybodyWaitedFor) {

@@ -34,6 +34,8 @@ TEST(TraceText, ShowsAVerdict) {
             "rank          2 on node-b (pod-2)\n"
             "communicator  dp\n"
             "edge          rank 1 to rank 2, channel 3\n"
+            "to do         look at the counters of the named node's network cards and of its switch port (errors, "
+            "discards, link speed)\n"
             "evidence\n"
             "  steps: 6\n"
             "  no change for: 4.25 s\n"

@@ -12,6 +12,7 @@
 
 #include "lib/base/json.h"
 #include "lib/blocks/format/folder_store.h"
+#include "lib/blocks/format/hot_set_tag.h"
 #include "lib/blocks/format/manifest.h"
 #include "lib/blocks/image/image_check.h"
 #include "lib/deps/copy_restorer.h"
@@ -296,6 +297,9 @@ TEST_F(RecordTest, EmptyDirectoriesAndOldStoresAreFoundByKey) {
   const Result<FoundSnapshot> found = FindSnapshot(*store_, outcome.report.snapshot.manifest.key, Deadline::Infinite());
   ASSERT_TRUE(found.ok()) << found.status().ToString();
   EXPECT_EQ(EncodeRecord(found->record), EncodeRecord(outcome.report.snapshot.record));
+  const blocks::Digest image = blocks::Sha256Of(DerivedImage(found->manifest, found->descriptor));
+  ASSERT_TRUE(
+      store_->PutManifest(blocks::HotSetTag(image), blocks::kManifestMediaType, "{}", Deadline::Infinite()).ok());
   ASSERT_TRUE(RemoveSnapshot(*store_, *found, Deadline::Infinite()).ok());
   EXPECT_EQ(FindSnapshot(*store_, outcome.report.snapshot.manifest.key, Deadline::Infinite()).status().code(),
             StatusCode::kNotFound);

@@ -177,10 +177,10 @@ TEST_F(WrapperTest, LetsTheRecorderSeeAnInstallBeforeTheProgram) {
   EXPECT_THAT(fakes::ReadText(folder_ / "report"), HasSubstr("\"clean\":true}"));
   EXPECT_EQ(fakes::ReadText(folder_ / "venv/sentinel"), "{\"base\":\"\",\"key\":\"k1\"}\n");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "started"));
-  std::ofstream(folder_ / "answer") << "they are recorded for the next start\n";
+  std::ofstream(folder_ / "answer") << "they are being recorded for the next start\n";
   fakes::ChildResult ran = fakes::Finish(program);
   EXPECT_EQ(ran.code, 0) << ran.out;
-  EXPECT_THAT(ran.out, HasSubstr("; they are recorded for the next start\nruns\n"));
+  EXPECT_THAT(ran.out, HasSubstr("; they are being recorded for the next start\nruns\n"));
   EXPECT_THAT(fakes::ReadText(folder_ / "stages"),
               testing::MatchesRegex("dependencies_installed [0-9.]+\ndependencies_recorded [0-9.]+\n"
                                     "dependencies_ready [0-9.]+\n"));

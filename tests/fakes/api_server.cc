@@ -189,9 +189,9 @@ void ApiServer::SendBookmarks() {
   changed_.NotifyAll();
 }
 
-void ApiServer::SupportStreamingLists(bool is_supported) {
+void ApiServer::SetStreamingLists(StreamingLists how) {
   MutexLock lock(mutex_);
-  has_streaming_lists_ = is_supported;
+  streaming_lists_ = how;
 }
 
 void ApiServer::BlockEvictions(bool is_blocked) {

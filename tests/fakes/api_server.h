@@ -33,6 +33,10 @@ struct Fault {
 
 enum class WatchEnd { kClean, kBroken };
 
+// What becomes of a watch with sendInitialEvents: served; refused with 422, as by Kubernetes 1.33; or begun, and ended
+// in its middle by an ERROR frame, as by a server whose storage cannot do it.
+enum class StreamingLists { kServed, kRefused, kFailed };
+
 class ApiServer {
  public:
   // Serves the resources of lib/kube/resource.h, with the namespaces "default" and "kube-system". `clock` must outlive
@@ -70,8 +74,7 @@ class ApiServer {
   void StallWatches(bool is_stalled);
   // Sends a bookmark on every watch that asked for them.
   void SendBookmarks();
-  // Without it a watch with sendInitialEvents is refused, as by Kubernetes 1.33.
-  void SupportStreamingLists(bool is_supported);
+  void SetStreamingLists(StreamingLists how);
   // Evictions are refused with 429 while blocked, as by a PodDisruptionBudget.
   void BlockEvictions(bool is_blocked);
 
@@ -125,7 +128,7 @@ class ApiServer {
   WatchEnd last_drop_ GUARDED_BY(mutex_) = WatchEnd::kClean;
   uint64_t bookmarks_ GUARDED_BY(mutex_) = 0;
   bool is_stalled_ GUARDED_BY(mutex_) = false;
-  bool has_streaming_lists_ GUARDED_BY(mutex_) = true;
+  StreamingLists streaming_lists_ GUARDED_BY(mutex_) = StreamingLists::kServed;
   bool is_eviction_blocked_ GUARDED_BY(mutex_) = false;
 };
 

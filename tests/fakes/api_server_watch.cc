@@ -49,11 +49,12 @@ Result<ApiServer::WatchOrder> ApiServer::ParseWatch(const Target& target, Reply&
   }
   const std::string version = target.Query("resourceVersion");
   const bool is_streaming = target.Flag("sendInitialEvents");
-  if (is_streaming && (!has_streaming_lists_ || target.Query("resourceVersionMatch") != "NotOlderThan")) {
-    const std::string why = has_streaming_lists_
-                                ? "resourceVersionMatch: Forbidden: sendInitialEvents needs NotOlderThan"
-                                : "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the "
-                                  "WatchList feature gate is enabled";
+  const bool is_forbidden = streaming_lists_ == StreamingLists::kRefused;
+  if (is_streaming && (is_forbidden || target.Query("resourceVersionMatch") != "NotOlderThan")) {
+    const std::string why = is_forbidden
+                                ? "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless "
+                                  "the WatchList feature gate is enabled"
+                                : "resourceVersionMatch: Forbidden: sendInitialEvents needs NotOlderThan";
     refusal = Failure(422, "Invalid", "ListOptions.meta.k8s.io \"\" is invalid: " + why);
     return InvalidArgumentError(why);
   }
@@ -174,6 +175,10 @@ std::string ApiServer::NextFrames(const WatchOrder& order, WatchCursor& cursor) 
         if (matches(object)) emit("ADDED", *object);
       }
       cursor.version = store_.version();
+      if (order.is_streaming_list && streaming_lists_ == StreamingLists::kFailed) {
+        cursor.is_over = true;
+        return frames + Frame("ERROR", Failure(500, "InternalError", "the storage gives no initial events").body);
+      }
       if (order.is_streaming_list && order.has_bookmarks) bookmark(/*is_initial_end=*/true);
     }
   }

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 #include <sstream>
 
@@ -16,6 +17,8 @@ ChildProgram StartProgram(std::vector<std::string> words, const std::function<vo
   if (pid == 0) {
     dup2(ends[1], STDOUT_FILENO);
     dup2(ends[1], STDERR_FILENO);
+    // As the first process of a container has them: whoever runs the tests in the background may ignore some.
+    for (const int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE}) signal(number, SIG_DFL);
     if (before_exec) before_exec();
     std::vector<char*> pointers;
     for (std::string& word : words) pointers.push_back(word.data());

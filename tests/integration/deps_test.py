@@ -4,16 +4,18 @@
   eval "$(scripts/testbed env)"; tests/integration/deps_test.py
 
 Agent, holder and operator run as processes, on the nodes n1 and n2 and here. A job installs into a virtual environment and
-is recorded; the same job on the other node mounts what was recorded, and goes on when its agent is killed; two workers
-that install at once make one snapshot; an agent that is killed during an install records it afterwards, one that is killed
-while it records leaves all or nothing; without the store the install runs; what cannot be cached is said; a store in a
-registry does as well. Ends with "N passed, N failed, N skipped". Without KUBECONFIG all is skipped.
+is recorded; the same job on the other node mounts what was recorded, and goes on when its agent is killed; the first node
+fetches first what that one has read; two workers that install at once make one snapshot; an agent that is killed during an
+install records it afterwards, one that is killed while it records leaves all or nothing; without the store the install
+runs; what cannot be cached is said; a store in a registry does as well. Ends with "N passed, N failed, N skipped". Without
+KUBECONFIG all is skipped.
 """
 import json
 import os
 import shutil
 import sys
 import tempfile
+import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "operator"))
 import bed  # noqa: E402
@@ -158,19 +160,52 @@ def outcome(context, uid, wanted):
         run["status"].get("snapshot", {}).get("outcome") == wanted for run in context.runs(uid)), 30)
 
 
+def objects(context):
+    return {item["metadata"]["name"]: item for item in bed.items("dependencysnapshots", context.ns)}
+
+
+def worker_dependencies(context, uid, wanted):
+    """What the run says of its first worker, once it says `wanted`."""
+    def find():
+        for run in context.runs(uid):
+            for worker in run["status"].get("workers", []):
+                if worker.get("dependencies", {}).get("outcome") == wanted:
+                    return worker["dependencies"]
+        return None
+    return bed.wait_for(f"the run says {wanted} of its worker", find, 30)
+
+
+def await_object(context, name, **wanted):
+    """The DependencySnapshot once its status has the `wanted` fields."""
+    def find():
+        found = objects(context).get(name, {}).get("status", {})
+        return found if all(found.get(key) == value for key, value in wanted.items()) else None
+    return bed.wait_for(f"{name} says {wanted}", find, 30)
+
+
 def first_run_is_recorded(context):
     uid = job(context, "first", NODES[0])["metadata"]["uid"]
     line = await_log(context, "first", "paceline-deps:")
-    bed.expect("dependencies installed after" in line and "they are recorded for the next start" in line, line)
+    bed.expect("dependencies installed after" in line and "they are being recorded for the next start" in line, line)
     finish(context, "first", False)
     bed.wait_for("the snapshot is there", lambda: len(snapshots(context)) == 1, 60)
     seconds = stage_seconds(context, uid)
     outcome(context, uid, "Recorded")
+    told = worker_dependencies(context, uid, "Recorded")
+    bed.expect(told["reason"] == "no snapshot yet" and told["seconds"] > 1, told)
+    (run,) = context.runs(uid)
+    name = run["status"]["snapshot"]["name"]
+    stored = snapshots(context)[0]
+    status = await_object(context, name, state="Ready", recordedByRun=run["metadata"]["name"], recordedByNode=NODES[0])
+    bed.expect(status["sizeBytes"] > 10000 and not status.get("uses") and objects(context)[name]["spec"]["key"] == stored["key"], status)
+    inputs = objects(context)[name]["spec"]["inputs"]
+    bed.expect(inputs["capture"] == ["/opt/venv"] and "venv" in inputs["install"], inputs)
+    bed.wait_for("the event of the recording", lambda: run["metadata"]["name"] in context.event_notes(name, "DependenciesRecorded"), 30)
     remove(context, "first")
-    return seconds
+    return seconds, name
 
 
-def second_run_mounts_it(context, agents, installed_seconds):
+def second_run_mounts_it(context, agents, installed_seconds, name):
     uid = job(context, "second", NODES[1], env={"WAITS": "1"})["metadata"]["uid"]
     line = await_log(context, "second", "paceline-deps:")
     bed.expect("dependencies in place after 0.0 s" in line, line)
@@ -184,9 +219,33 @@ def second_run_mounts_it(context, agents, installed_seconds):
     finish(context, "second", True)
     seconds = stage_seconds(context, uid)
     outcome(context, uid, "Restored")
+    told = worker_dependencies(context, uid, "Restored")
+    bed.expect(told["seconds"] < 10 and not told.get("reason"), told)
+    status = await_object(context, name, state="Ready", uses=1)
+    bed.expect(status["lastUsed"] and status["recordedByNode"] == NODES[0], status)
+    (run,) = context.runs(uid)
+    text = bed.run(f"{PROGRAMS}/pacectl", "run", "explain", run["metadata"]["name"], "-n", context.ns)
+    bed.expect("Restored" in text and f"snapshot: {name}" in text, text)
     bed.expect(seconds < installed_seconds / 3, f"{seconds} s after {installed_seconds} s")
     remove(context, "second")
     print(f"        stage Dependencies: {installed_seconds:.2f} s installed and recorded, {seconds:.2f} s mounted", flush=True)
+
+
+def third_run_fetches_first_what_the_second_read(context):
+    """On the node that has recorded and not mounted it, so that it has no chunk of it."""
+    def fetched_ahead():
+        page = in_node(NODES[0], "curl", "-s", f"http://127.0.0.1:{nodes.AGENT_PORT}/metrics")
+        lines = [line for line in page.splitlines() if line.startswith('paceline_dependency_read_bytes_total{source="prefetch"}')]
+        return float(lines[0].split()[-1]) if lines else 0
+    bed.wait_for("the hot set is in the store", lambda: any(t.startswith("paceline-hot-v1-") for t in os.listdir(os.path.join(STORE, "tags"))), 30)
+    before = fetched_ahead()
+    job(context, "third", NODES[0], env={"WAITS": "1"})
+    await_log(context, "third", f"sum {sum(range(200))}")
+    ahead = bed.wait_for("the agent tells of bytes that were fetched ahead", lambda: fetched_ahead() - before, 30)
+    bed.kubectl("exec", pods_of(context, "third")[0]["metadata"]["name"], "-n", context.ns, "--", "touch", "/opt/venv/go")
+    finish(context, "third", True)
+    remove(context, "third")
+    print(f"        {ahead:.0f} bytes fetched ahead", flush=True)
 
 
 def two_workers_make_one_snapshot(context):
@@ -194,7 +253,7 @@ def two_workers_make_one_snapshot(context):
     lines = [await_log(context, "pair", "paceline-deps:", rank) for rank in (0, 1)]
     context.wait_phase("pair", "Complete", 120)
     bed.wait_for("one more snapshot is there", lambda: len(snapshots(context)) == 2, 60)
-    recorded = [line for line in lines if "they are recorded" in line]
+    recorded = [line for line in lines if "they are being recorded" in line]
     bed.expect(len(recorded) == 1 or any("another worker has recorded them" in line for line in lines), "\n".join(lines))
     remove(context, "pair")
 
@@ -208,7 +267,7 @@ def an_agent_that_dies_during_the_install_records_it_afterwards(context, agents)
     bed.wait_for("the install is over", lambda: bed.run(*report, ok=False)[0] == 0)
     agents[0].start()
     line = await_log(context, "patient", "paceline-deps:")
-    bed.expect("they are recorded for the next start" in line, line)
+    bed.expect("they are being recorded for the next start" in line, line)
     finish(context, "patient", False, 402)
     bed.wait_for("the snapshot is there", lambda: len(snapshots(context)) == before + 1, 60)
     remove(context, "patient")
@@ -218,7 +277,7 @@ def an_agent_that_dies_while_it_records_leaves_all_or_nothing(context, agents):
     before = len(snapshots(context))
     big = {"modules": 500, "blobs": 200}  # some seconds' work
     job(context, "killed", NODES[0], **big)
-    await_log(context, "killed", "they are recorded for the next start", timeout=180)
+    await_log(context, "killed", "they are being recorded for the next start", timeout=180)
     agents[0].end("KILL")
     after = len(snapshots(context))
     bed.run(f"{PROGRAMS}/pacectl", "deps", "verify", "--store", f"file://{STORE}", "-n", context.ns)
@@ -238,19 +297,61 @@ def an_agent_that_dies_while_it_records_leaves_all_or_nothing(context, agents):
     remove(context, "then")
 
 
-def without_the_store_the_install_runs(context):
+def without_the_store_the_install_runs(context, name):
     os.rename(STORE, STORE + ".away")
     with open(STORE, "w", encoding="utf-8"):
         pass  # what is no folder can be made by nobody
     try:
-        job(context, "alone", NODES[1])
+        uid = job(context, "alone", NODES[1])["metadata"]["uid"]
         line = await_log(context, "alone", "paceline-deps:")
         bed.expect("dependencies installed after" in line and "not recorded" in line, line)
         finish(context, "alone", False)
+        told = worker_dependencies(context, uid, "FellBack")
+        bed.expect("cannot be used" in told["reason"] and "not recorded" in told["reason"], told)
+        (run,) = context.runs(uid)
+        bed.expect("1 of 1 workers installed" in run["status"]["snapshot"]["reason"], run["status"]["snapshot"])
+        await_object(context, name, state="Ready")  # a store that is away says nothing about what is in it
     finally:
         os.unlink(STORE)
         os.rename(STORE + ".away", STORE)
     remove(context, "alone")
+
+
+def what_must_not_travel_is_told(context):
+    """An install that leaves a password: nothing is stored, the object says why, and an event does."""
+    before = len(snapshots(context))
+    leak = "echo 'index-url = https://me:hunter2@index.test/simple' > /opt/venv/pip.conf\n"
+    uid = job(context, "leaky", NODES[0], install=install_command() + leak)["metadata"]["uid"]
+    line = await_log(context, "leaky", "paceline-deps:")
+    # The program does not wait for what is found in the files.
+    bed.expect("being recorded" in line or ("not recorded" in line and "/opt/venv/pip.conf" in line), line)
+    finish(context, "leaky", False)
+    told = worker_dependencies(context, uid, "Installed")
+    bed.expect("pip.conf" in told["reason"], told)
+    (run,) = context.runs(uid)
+    name = run["status"]["snapshot"]["name"]
+    await_object(context, name, state="Failed")
+    bed.wait_for("the event of the failure", lambda: "pip.conf" in context.event_notes(name, "NotRecorded"), 30)
+    bed.expect(len(snapshots(context)) == before, "stored all the same")
+    remove(context, "leaky")
+
+
+def a_restarted_operator_changes_nothing(context, flags):
+    """Nothing is counted or told twice."""
+    def picture():
+        return {name: (item["status"]["state"], item["status"].get("uses"), item["metadata"]["uid"])
+                for name, item in objects(context).items()}
+    before = picture()
+    bed.expect(len(before) >= 3, before)
+    context.operators[-1].stop()
+    port = bed.free_port()
+    context.start_hooked("x", *flags, f"--metrics-port={port}")
+
+    def metrics():
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as page:
+            return page.read().decode()
+    bed.wait_for("it has looked at the snapshots", lambda: 'reconcile_total{controller="dependencysnapshot",result="success"}' in metrics(), 60)
+    bed.expect(picture() == before, f"{before} became {picture()}")
 
 
 def what_cannot_be_cached_is_said(context):
@@ -294,7 +395,7 @@ def a_command_of_the_image_runs_behind_the_wrapper(context):
     bed.run(TESTBED, "image", "deps-tool:1", folder, "--base", "python", "--cmd", "python3", "--cmd", "/app/main.py", timeout=120)
     job(context, "tool", NODES[1], container={"image": "registry.test:5000/deps-tool:1", "command": None})
     line = await_log(context, "tool", "paceline-deps:")
-    bed.expect("dependencies installed after" in line and "they are recorded" in line, line)
+    bed.expect("dependencies installed after" in line and "they are being recorded" in line, line)
     finish(context, "tool", False)
     remove(context, "tool")
 
@@ -302,7 +403,7 @@ def a_command_of_the_image_runs_behind_the_wrapper(context):
 def a_registry_keeps_them_as_well(context, agents):
     job(context, "remote", NODES[0], modules=403)
     line = await_log(context, "remote", "paceline-deps:")
-    bed.expect("they are recorded for the next start" in line, line)
+    bed.expect("they are being recorded for the next start" in line, line)
     finish(context, "remote", False, 403)
     bed.wait_for("the snapshot is in the registry", lambda: "dependencies recorded" in agents[0].text(), 60)
     remove(context, "remote")
@@ -327,11 +428,15 @@ def check(context):
     holders, agents = processes()
     try:
         with nodes.running(context, holders, agents):
-            context.start_hooked("w", f"--registry-hosts-folder={hosts_folder()}")
-            installed_seconds = first_run_is_recorded(context)
-            second_run_mounts_it(context, agents, installed_seconds)
+            flags = [f"--registry-hosts-folder={hosts_folder()}"]
+            context.start_hooked("w", *flags)
+            installed_seconds, name = first_run_is_recorded(context)
+            second_run_mounts_it(context, agents, installed_seconds, name)
+            third_run_fetches_first_what_the_second_read(context)
             two_workers_make_one_snapshot(context)
-            without_the_store_the_install_runs(context)
+            without_the_store_the_install_runs(context, name)
+            what_must_not_travel_is_told(context)
+            a_restarted_operator_changes_nothing(context, flags)
             what_cannot_be_cached_is_said(context)
             an_annotated_job_mounts_it_too(context)
             an_agent_that_dies_during_the_install_records_it_afterwards(context, agents)
@@ -351,4 +456,4 @@ def check(context):
 
 if __name__ == "__main__":
     sys.exit(nodes.run_check("dependencies_are_installed_once", "deps", ("KUBECONFIG", "REGISTRY_ADDRESS"),
-                             "scripts/testbed up kubernetes --nodes 2", check))
+                             "scripts/testbed up kubernetes --nodes 2", check, (f"dependencies.store=file://{STORE}",)))

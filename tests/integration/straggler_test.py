@@ -5,7 +5,8 @@
 
 a_slow_node_is_found_and_cordoned: agents run on all nodes (two, or as many as there are); a traced TrainingJob with two workers
 for each of two nodes, or one for each of more, does collectives through the NCCL plugin, and from some step on the workers on n2
-take longer for their work: 20 ms on 50, or PACELINE_STRAGGLER_EXTRA_MS. Its policy first observes, then cordons.
+take longer for their work: 20 ms on 50, or PACELINE_STRAGGLER_EXTRA_MS. Its policy first observes, then cordons, then has the job
+begin anew on the other nodes.
 a_throttled_node_is_found (by name only): the work takes a processor, and the node n2 gets less of it (scripts/testbed node cpu-limit).
 safeguards (by name only): nodes that are objects only, in pools of their own; a server here plays their agents and tells what each check needs.
 Ends with "N passed, N failed, N skipped". Without KUBECONFIG all is skipped.
@@ -75,7 +76,7 @@ def looks(node):
 
 def training_job(context, name, workers, policy_name, *worker_arguments):
     spread = [{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
-               "labelSelector": {"matchLabels": {"paceline.dev/job": name}}}]
+               "nodeTaintsPolicy": "Honor", "labelSelector": {"matchLabels": {"paceline.dev/job": name}}}]
     # The machine's programs and libraries in place of the image's: the worker is a fresh build.
     folders = {"usr": ("/usr", "/usr"), "lib": ("/usr/lib", "/lib"), "lib64": ("/usr/lib64", "/lib64"), "worker": (WORKER_FOLDER, "/paceline")}
     container = {"name": "main", "image": bed.BUSYBOX, "command": ["/usr/bin/python3", "-u", "-c", WORKER, *worker_arguments],
@@ -149,6 +150,19 @@ class RealRun:
         starts = sorted(steps)
         return middle([steps[s] for s in starts[-3:]]) / middle([steps[s] for s in starts[:3]])
 
+    def begins_anew_elsewhere(self):
+        """Its next start runs without the slow node, and is no failure."""
+        def find():
+            return next((run for run in bed.items("trainingruns", self.context.ns)
+                         if run["spec"]["generation"] == 1 and run.get("status", {}).get("phase") == "Running"), None)
+        run = bed.wait_for("the next start runs", find, 90)
+        bed.expect(run["status"]["nodes"] == [node for node in self.nodes if node != SLOW_NODE], json.dumps(run["status"]))
+        job = bed.get("trainingjob", self.name, self.context.ns)["status"]
+        bed.expect(job["generation"] == 1 and job.get("restarts", 0) == 0, json.dumps(job))
+        asked = [a for i in bed.items("incidents", self.context.ns) for a in i["status"].get("actions", []) if a["action"] == "RestartJob"]
+        bed.expect(len(asked) == 1 and asked[0]["node"] == SLOW_NODE, json.dumps(asked))
+        bed.wait_for("the job is told", lambda: SLOW_NODE in self.context.event_notes(self.name, "RestartRequested"), 30)
+
     def tail(self):
         return "\n".join(agent.tail() for agent in self.agents)
 
@@ -191,6 +205,9 @@ def slow_node(context):
         change("stragglerpolicy", real.policy, {"spec": {"action": "Cordon"}})
         bed.wait_for(f"{SLOW_NODE} is cordoned", lambda: is_out(SLOW_NODE), 30)
         bed.wait_for("the incident says so", lambda: any(a["action"] == "Cordon" for a in real.incident()["status"]["actions"]))
+        real.others_are_untouched()
+        change("stragglerpolicy", real.policy, {"spec": {"restartJob": True}})
+        real.begins_anew_elsewhere()
         real.others_are_untouched()
         bed.kubectl("delete", "stragglerpolicy", real.policy, "--timeout=30s")
         bed.expect(looks(SLOW_NODE) == real.before[SLOW_NODE], f"not put back with the policy: {looks(SLOW_NODE)}")
@@ -295,14 +312,16 @@ class Pool:
             bed.patch_status("nodeplan", node, None, {"agentAddress": address, "traces": [
                 {"namespace": self.context.ns, "run": self.run, "processes": 2}]})
 
+    def incidents(self):
+        return bed.items("incidents", self.context.ns, f"paceline.dev/run={self.run}")
+
     def incident(self):
-        found = bed.items("incidents", self.context.ns, f"paceline.dev/run={self.run}")
-        return max(found, key=lambda i: i["metadata"]["creationTimestamp"], default=None)
+        return max(self.incidents(), key=lambda i: i["metadata"]["creationTimestamp"], default=None)
 
     def refused(self, reason):
-        """Waits for the incident to say so, of the first node."""
+        """Waits for an incident to say so."""
         def find():
-            actions = ((self.incident() or {}).get("status") or {}).get("actions") or []
+            actions = [a for i in self.incidents() for a in i.get("status", {}).get("actions", [])]
             return next((a for a in actions if a["action"] == "Refused" and a["result"].startswith(reason + ":")), None)
         bed.wait_for(f"{self.name} is refused for {reason}", find, 40)
 
@@ -359,12 +378,16 @@ def safeguards(context):
         dry = pool("dry")                                                  # a policy as it comes
         taint = pool("taint", action="Taint", recoveryPeriod="5s")
         paused = pool("paused", pauseRequests=["the fabric is being rebuilt"], **cordon)
+        rate = pool("rate", size=6, slow=(0, 1), budget={"breakerNodes": "5", "maxNodes": "5", "maxActions": 1}, **cordon)
+        labelled = pool("labelled", labels={"hands-off": "yes"}, excludeNodes={"hands-off": "yes"}, **cordon)
+        spared = pool("spared", **cordon)                                  # by a person, on the node
         sentinel = pool("sentinel", labels={"dgxc.nvidia.com/nvsentinel-state": "quarantined"}, **cordon)
         asked = pool("asked", approval="Manual", **cordon)
         veto = pool("veto", **cordon)
         killed = pool("killed", **cordon)                                  # the operator is, between verdict and cordon
         forbid_cordon(context, killed.nodes[0])
         bed.kubectl("cordon", spent.nodes[1], foreign.nodes[0])
+        bed.kubectl("annotate", "node", spared.nodes[0], "paceline.dev/straggler-exclude=under test")
         agents.modes.update({half.nodes[2]: "silent", half.nodes[3]: "silent", **{n: "old" for n in gone.nodes}, **{n: "nan" for n in nan.nodes}})
         untouched = {node: looks(node) for p in pools for node in p.nodes}
         operator = context.start_leading("a", *FAST_LEASE)
@@ -384,12 +407,14 @@ def safeguards(context):
         bed.expect(not is_out(taint.nodes[0]), "Taint has cordoned")
         agents.slow.difference_update(taint.nodes)
         for p, reason in ((spent, "Budget"), (foreign, "AlreadyCordoned"), (dry, "ObserveOnly"), (paused, "Paused"),
-                          (sentinel, "OtherWriter"), (asked, "WaitingForApproval"), (breaker, "BreakerTripped")):
+                          (sentinel, "OtherWriter"), (asked, "WaitingForApproval"), (breaker, "BreakerTripped"),
+                          (labelled, "Excluded"), (spared, "Excluded"), (rate, "Rate")):
             p.refused(reason)
+        bed.expect(sum(is_out(node) for node in rate.nodes) == 1, "one action was allowed")
         for p in (half, gone, nan):
             bed.expect("slowdown" not in p.run_status(), json.dumps(p.run_status()))
             bed.expect(p.incident() is None, f"{p.name}: {json.dumps(p.incident())}")
-        for p in (spent, foreign, breaker, half, gone, nan, dry, paused, sentinel, asked):
+        for p in (spent, foreign, breaker, half, gone, nan, dry, paused, sentinel, asked, labelled, spared):
             for node in p.nodes:
                 bed.expect(looks(node) == untouched[node], f"{p.name} has touched {node}: {looks(node)}")
         bed.expect(breaker.is_condition("BreakerTripped") and paused.is_condition("Paused"), "a condition is missing")
@@ -422,6 +447,10 @@ def go_on(agents, breaker, asked, veto, taint, paused):
     bed.expect(not is_out(veto.nodes[0]) and MARK not in looks(veto.nodes[0]), looks(veto.nodes[0]))
     bed.wait_for("the node that is well again has no taint", lambda: MARK not in looks(taint.nodes[0]), 90)
     bed.expect(not status_of(taint.policy).get("vetoes"), "what the policy has put back is taken for a person's wish")
+    # Slow again at once: what was done to it a moment ago is remembered.
+    agents.slow.add(taint.nodes[0])
+    taint.refused("CoolDown")
+    bed.expect(MARK not in looks(taint.nodes[0]), looks(taint.nodes[0]))
     bed.wait_for("the breaker is reset", lambda: not breaker.is_condition("BreakerTripped"), 40)
     bed.expect("reset-breaker" not in json.dumps(bed.get("stragglerpolicy", breaker.policy)["metadata"].get("annotations", {})), "the reset stays")
     bed.expect(not any(is_out(node) for node in breaker.nodes), "the reset has replayed what was found before")

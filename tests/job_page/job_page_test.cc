@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/api/codec.h"
+#include "lib/api/incident.h"
 #include "tests/fakes/simulated_clock.h"
 #include "tests/job_page/page_data.h"
 #include "tests/job_page/review_transport.h"
@@ -31,8 +33,18 @@ class JobPageTest : public ::testing::Test {
   PageAccess access_{reviews_, clock_};
   PageData data_;
   const std::map<std::string, net::Handler> routes_ =
-      JobPageRoutes({data_.runs, data_.incidents, data_.nodes, access_});
+      JobPageRoutes({data_.runs, data_.incidents, data_.nodes, access_,
+                     [](const kube::ObjectKey& run, Deadline) { return "{\"of\":\"" + run.ToString() + "\"}"; }});
 };
+
+TEST(PageData, IsAsTheApiServerWouldHaveIt) {
+  const auto run = api::FromJson<api::TrainingRun>(RunOf("team", "llama-0", 1000), api::UnknownFields::kReject);
+  ASSERT_TRUE(run.ok()) << run.status().ToString();
+  EXPECT_EQ(api::JoinErrors(api::Validate(*run)), "");
+  const auto incident = api::FromJson<api::Incident>(IncidentOf("team", "llama-0"), api::UnknownFields::kReject);
+  ASSERT_TRUE(incident.ok()) << incident.status().ToString();
+  EXPECT_EQ(api::JoinErrors(api::Validate(*incident)), "");
+}
 
 TEST_F(JobPageTest, GivesThePageToAnybodyAndLoadsNothingFromElsewhere) {
   for (const char* path : {"/", "/page.js", "/page.css"}) {
@@ -65,13 +77,19 @@ TEST_F(JobPageTest, ShowsEachTokenWhatItsUserMayRead) {
       {"/api/run", "namespace=team&name=gone", "team-token", 404},
       {"/api/run", "namespace=team", "team-token", 400},
       {"/api/run", "namespace=%zz&name=x", "admin-token", 400},
+      {"/api/ranks", "namespace=team&name=llama-0", "team-token", 200},
+      {"/api/ranks", "namespace=team&name=llama-0", "stolen", 401},
+      {"/api/ranks", "namespace=other&name=secret-0", "team-token", 403},
+      {"/api/ranks", "namespace=team&name=gone", "team-token", 404},
       {"/api/nodes", "", "team-token", 403},
       {"/api/nodes", "", "admin-token", 200},
   };
   for (const Case& c : cases) {
     const net::ServerResponse response = Get(c.path, c.query, c.token);
     EXPECT_EQ(response.status, c.status) << c.path << "?" << c.query << " " << c.token << ": " << response.body;
-    if (c.status != 200) EXPECT_THAT(response.body, Not(HasSubstr("llama"))) << c.query;
+    if (c.status != 200) {
+      EXPECT_THAT(response.body, Not(HasSubstr("llama"))) << c.query;
+    }
   }
 }
 
@@ -89,6 +107,8 @@ TEST_F(JobPageTest, GivesARunWithItsIncidentsToThoseWhoMaySeeThem) {
   const Json mine = *ParseJson(Get("/api/run", "namespace=team&name=llama-0", "team-token").body);
   EXPECT_EQ(mine["run"]["status"]["workers"].size(), 4u);
   EXPECT_EQ(mine["incidents"][0]["status"]["verdict"]["category"], "Network");
+  EXPECT_EQ(Get("/api/ranks", "namespace=team&name=llama-0", "team-token").body, "{\"of\":\"team/llama-0\"}");
+  EXPECT_THAT(mine["verdicts"]["Network"].get<std::string>(), HasSubstr("switch port"));
   EXPECT_THAT(mine["advice"]["Image"]["action"].get<std::string>(), HasSubstr("prefetch"));
   const Json runs_only = *ParseJson(Get("/api/run", "namespace=team&name=llama-0", "runs-token").body);
   EXPECT_EQ(runs_only["run"]["metadata"]["name"], "llama-0");
@@ -100,7 +120,7 @@ TEST_F(JobPageTest, NamesNodesThatAreOutAndWhy) {
   ASSERT_EQ(nodes["nodes"].size(), 1u);
   EXPECT_EQ(nodes["nodes"][0]["name"], "node-0");
   EXPECT_EQ(nodes["nodes"][0]["taints"][0]["key"], "paceline.dev/straggler");
-  EXPECT_EQ(nodes["nodes"][0]["reasons"]["paceline.dev/cordon-reason"], "rank 7 was late in 9 of 10 windows");
+  EXPECT_THAT(nodes["nodes"][0]["reasons"]["paceline.dev/straggler"].get<std::string>(), HasSubstr("gpu-nodes"));
   EXPECT_FALSE(nodes["nodes"][0]["reasons"].contains("other"));
 }
 

@@ -1,13 +1,18 @@
-// Runs, incidents and nodes for the job page, as the operator's caches hold them.
+// Runs, incidents and nodes for the job page, as the operator's caches hold them, and the paces of ranks that train.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "lib/api/names.h"
+#include "lib/api/training_run.h"
 #include "lib/base/json.h"
 #include "lib/kube/cache.h"
+#include "operator/straggler/node_mark.h"
+#include "operator/straggler/pace_store.h"
+#include "operator/straggler/straggler_names.h"
 
 namespace paceline::operator_ {
 
@@ -28,10 +33,12 @@ inline std::string TimeAt(double seconds) {
   return FormatRfc3339Micro(base + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds)));
 }
 
-// A run of `workers`, of which one in a hundred is slow to pull its image.
+// A run of `workers`, of which one in a hundred is slow to pull its image. As many are kept one by one as the operator
+// keeps.
 inline Json RunOf(const std::string& ns, const std::string& name, int workers) {
   Json times = Json::array();
-  for (int rank = 0; rank < workers; ++rank) {
+  const int kept = std::min(workers, static_cast<int>(api::kMaxWorkerTimes));
+  for (int rank = 0; rank < kept; ++rank) {
     const double image = rank % 100 == 7 ? 30 : 5 + rank % 10 * 0.1;
     const double ends[] = {1, 2, 2 + image, 4 + image, 60};
     const char* const names[] = {"Queued", "Scheduling", "Image", "ContainerStart", "FirstStep"};
@@ -50,11 +57,14 @@ inline Json RunOf(const std::string& ns, const std::string& name, int workers) {
     return Json{{"name", what},       {"minSeconds", p50 / 2}, {"p50Seconds", p50},  {"maxSeconds", max},
                 {"workers", workers}, {"slowestPod", "p"},     {"slowestNode", node}};
   };
-  return {
+  Json run = {
       {"apiVersion", api::kApiVersion},
       {"kind", "TrainingRun"},
       {"metadata", {{"namespace", ns}, {"name", name}, {"creationTimestamp", "2026-01-02T03:04:00Z"}}},
-      {"spec", {{"job", {{"kind", "TrainingJob"}, {"name", "llama"}}}, {"generation", 0}, {"workers", workers}}},
+      {"spec",
+       {{"job", {{"apiVersion", api::kApiVersion}, {"kind", "TrainingJob"}, {"name", "llama"}, {"uid", "uid-" + name}}},
+        {"generation", 0},
+        {"workers", workers}}},
       {"status",
        {{"phase", "Running"},
         {"nodes", {"node-0", "node-1"}},
@@ -64,11 +74,33 @@ inline Json RunOf(const std::string& ns, const std::string& name, int workers) {
         {"startup",
          {{"kind", "Full"}, {"workerSeconds", 58.0 * workers}, {"gpus", workers * 8}, {"gpuSeconds", 464.0 * workers}}},
         {"slowdown", 1.25},
-        {"slowWorkers", {{{"rank", 7}, {"node", "node-0"}, {"slowdown", 1.2}, {"lateSeconds", 0.4}}}},
         {"incidents", {name + "-abc"}},
         {"stages", {stage("Image", 5.4, 30, "node-0"), stage("FirstStep", 50, 51, "node-1")}},
         {"workers", std::move(times)},
-        {"conditions", {{{"type", "FirstStepSeen"}, {"status", "True"}, {"reason", "AllWorkers"}}}}}}};
+        {"conditions",
+         {{{"type", "FirstStepSeen"},
+           {"status", "True"},
+           {"reason", "AllWorkers"},
+           {"message", ""},
+           {"lastTransitionTime", "2026-01-02T03:05:00Z"}}}}}}};
+  if (kept < workers) run["status"]["workersOmitted"] = workers - kept;
+  return run;
+}
+
+// Fifteen minutes of `workers` ranks; rank 7 works longer than the others in the last five.
+inline RunPaces PacesOf(int workers, WallTime now) {
+  RunPaces paces;
+  paces.expected_ranks = static_cast<size_t>(workers);
+  const int64_t until = now.time_since_epoch() / std::chrono::seconds(5) * 5;
+  for (int32_t number = 0; number < workers; ++number) {
+    analysis::RankPace rank{number, "node-" + std::to_string(number / 8), {{7, true, false}}, {}};
+    for (int64_t start = until - 1000; start < until; start += 5) {
+      const std::chrono::seconds own(number == 7 && start >= until - 300 ? 4 : 3);
+      rank.windows.push_back({start, 50, own, std::chrono::seconds(5) - own, 0});
+    }
+    paces.ranks.push_back(std::move(rank));
+  }
+  return paces;
 }
 
 inline Json IncidentOf(const std::string& ns, const std::string& run) {
@@ -81,7 +113,9 @@ inline Json IncidentOf(const std::string& ns, const std::string& run) {
         {"labels", {{api::kRunLabel, run}}},
         {"creationTimestamp", "2026-01-02T03:10:00Z"}}},
       {"spec",
-       {{"job", {{"name", "llama"}}}, {"run", run}, {"trigger", {{"kind", "Stall"}, {"at", "2026-01-02T03:10:00Z"}}}}},
+       {{"job", {{"apiVersion", api::kApiVersion}, {"kind", "TrainingJob"}, {"name", "llama"}, {"uid", "uid-" + run}}},
+        {"run", run},
+        {"trigger", {{"kind", "Stall"}, {"at", "2026-01-02T03:10:00Z"}}}}},
       {"status",
        {{"state", "Open"},
         {"verdict",
@@ -97,8 +131,11 @@ inline Json IncidentOf(const std::string& ns, const std::string& run) {
 inline Json NodeOf(const std::string& name, bool is_cordoned) {
   Json node = {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", name}}}, {"spec", Json::object()}};
   if (!is_cordoned) return node;
-  node["metadata"]["annotations"] = {{"paceline.dev/cordon-reason", "rank 7 was late in 9 of 10 windows"},
-                                     {"other", "x"}};
+  NodeMark mark;
+  mark.policy = "gpu-nodes";
+  mark.action = api::StragglerAction::kCordon;
+  mark.incident = "team/llama-0-abc";
+  node["metadata"]["annotations"] = {{std::string(kStragglerKey), RenderMark(mark)}, {"other", "x"}};
   node["spec"] = {{"unschedulable", true}, {"taints", {{{"key", "paceline.dev/straggler"}, {"effect", "NoSchedule"}}}}};
   return node;
 }

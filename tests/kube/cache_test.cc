@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
+#include "tests/fakes/api_server.h"
 #include "tests/fakes/capture_log.h"
 #include "tests/fakes/simulated_clock.h"
 #include "tests/kube/scripted_transport.h"
@@ -260,6 +262,49 @@ TEST_F(CacheTest, FallsBackToAListWhenStreamsAreRefused) {
   Start({.list_mode = ListMode::kStream});
   EXPECT_TRUE(cache_->WaitForSync(Deadline::Infinite()).ok());
   EXPECT_EQ(transport_.AwaitRequests(2)[1], "GET /api/v1/pods?resourceVersion=0");
+}
+
+TEST_F(CacheTest, FallsBackToAListWhenAStreamFailsInItsMiddle) {
+  transport_.Add({.body = Frame("ADDED", "Pod", PodMessage("a", "gone", "1")) +
+                          Frame("ADDED", "Pod", PodMessage("a", "x", "2")) +
+                          ErrorFrame(500, "InternalError", "the storage gives no initial events"),
+                  .stays_open = true});
+  transport_.Add({.body = PodList({PodMessage("a", "x", "3")}, "10")});
+  transport_.Add({.body = ErrorFrame(410, "Expired", "too old resource version: 10 (50)")});
+  transport_.Add({.body = PodList({PodMessage("a", "x", "55")}, "60")});
+  transport_.Add({.stays_open = true});
+  Start({.list_mode = ListMode::kStream});
+  // At once, since the clock stands still; nothing of what the stream had told is left.
+  EXPECT_EQ(AwaitChanges(2), (Strings{"+x@3", "~x@55"}));
+  const Strings requests = transport_.AwaitRequests(5);
+  EXPECT_NE(requests[0].find("sendInitialEvents=true"), std::string::npos);
+  EXPECT_EQ(requests[1], "GET /api/v1/pods?resourceVersion=0");
+  EXPECT_EQ(requests[3], "GET /api/v1/pods?resourceVersion=10") << "it asks for a stream again";
+  EXPECT_EQ(cache_->State().lists, 2u);
+  EXPECT_EQ(cache_->store().size(), 1u);
+}
+
+// The same by a server that keeps its rules whatever it is asked, in JSON.
+TEST(Cache, HoldsTheSameWhateverBecomesOfItsStreamingList) {
+  const std::pair<fakes::StreamingLists, uint64_t> cases[] = {
+      {fakes::StreamingLists::kServed, 0}, {fakes::StreamingLists::kRefused, 1}, {fakes::StreamingLists::kFailed, 1}};
+  for (const auto& [how, lists] : cases) {
+    const fakes::SimulatedClock clock;
+    fakes::ApiServer server(clock);
+    server.SetStreamingLists(how);
+    for (const char* name : {"a", "b"})
+      server.Put(kConfigMaps, {{"metadata", {{"name", name}, {"namespace", "default"}}}});
+    fakes::CaptureLog log;
+    const auto metrics = MetricsRegistry::Create();
+    const auto transport = server.Connect();
+    ObjectCache cache({.resource = kConfigMaps, .list_mode = ListMode::kStream},
+                      CacheEnvironment{*transport, clock, log.logger(), *metrics});
+    cache.Start();
+    ASSERT_TRUE(cache.WaitForSync(Deadline::Infinite()).ok()) << log.Text();
+    EXPECT_EQ(cache.store().size(), 2u);
+    EXPECT_EQ(cache.State().lists, lists) << log.Text();
+    cache.Stop();
+  }
 }
 
 TEST_F(CacheTest, SkipsAnObjectThatItCannotRead) {

@@ -120,6 +120,8 @@ TEST_F(IncidentTest, ALostProcessIsNamedWithItsPodAndNode) {
   EXPECT_EQ(Get(kTrainingRuns, run_)["status"]["incidents"][0], incident["metadata"]["name"]);
   ASSERT_TRUE(Eventually([&] { return EventNotes("TrainingStalled").find("node n0") != std::string::npos; }))
       << EventNotes("TrainingStalled");
+  EXPECT_NE(EventNotes("TrainingStalled").find("the gang has to start again"), std::string::npos)
+      << "what to do about this cause";
 
   // An operator that starts in the middle of it makes nothing twice.
   replica.reset();

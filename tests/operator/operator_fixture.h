@@ -59,7 +59,8 @@ class Replica {
 class OperatorTest : public ::testing::Test {
  protected:
   OperatorTest() : server_(clock_) {
-    for (const kube::Resource& resource : {kTrainingJobs, kTrainingRuns, kNodePlans, kIncidents})
+    for (const kube::Resource& resource :
+         {kTrainingJobs, kTrainingRuns, kNodePlans, kIncidents, kImageProfiles, kDependencySnapshots})
       server_.AddResource(resource);
     config_.leader_election = false;
     config_.webhook = false;

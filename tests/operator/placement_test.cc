@@ -10,7 +10,7 @@ namespace {
 using Json = nlohmann::json;
 using std::chrono::seconds;
 
-struct Node {
+struct PlannedNode {
   const char* name;
   bool is_ready = true;
   bool is_cordoned = false;
@@ -19,9 +19,9 @@ struct Node {
   std::optional<int> silence_seconds = 5;  // of its agent; empty: none
 };
 
-std::string Decide(const std::vector<Node>& nodes, const Json& spec) {
+std::string Decide(const std::vector<PlannedNode>& nodes, const Json& spec) {
   std::vector<std::shared_ptr<const kube::NodeView>> views;
-  for (const Node& node : nodes) {
+  for (const PlannedNode& node : nodes) {
     kube::NodeView view;
     view.meta.name = node.name;
     view.meta.labels.Set("pool", node.pool);
@@ -31,7 +31,7 @@ std::string Decide(const std::vector<Node>& nodes, const Json& spec) {
     views.push_back(std::make_shared<const kube::NodeView>(view));
   }
   const auto silence = [&](std::string_view name) -> std::optional<Duration> {
-    for (const Node& node : nodes) {
+    for (const PlannedNode& node : nodes) {
       if (name == node.name && node.silence_seconds) return seconds(*node.silence_seconds);
     }
     return std::nullopt;
@@ -42,7 +42,7 @@ std::string Decide(const std::vector<Node>& nodes, const Json& spec) {
 TEST(WhyNoVolume, AsksForALiveAgentWhereverThePodMayLand) {
   struct Case {
     const char* name;
-    std::vector<Node> nodes;
+    std::vector<PlannedNode> nodes;
     Json spec;
     bool is_allowed;
   };
@@ -52,8 +52,8 @@ TEST(WhyNoVolume, AsksForALiveAgentWhereverThePodMayLand) {
   const Json tolerates_all = {{"tolerations", Json::array({{{"operator", "Exists"}}})}};
   const Json tolerates_value = {
       {"tolerations", Json::array({{{"key", "gpu"}, {"value", "x"}, {"effect", "NoSchedule"}}})}};
-  const Node dead{.name = "dead", .silence_seconds = std::nullopt};
-  Node dead_gpu = dead;
+  const PlannedNode dead{.name = "dead", .silence_seconds = std::nullopt};
+  PlannedNode dead_gpu = dead;
   dead_gpu.taint = "gpu";
   const Case cases[] = {
       {"all alive", {{.name = "n1"}, {.name = "n2"}}, any, true},

@@ -333,15 +333,34 @@ TEST_F(PolicyPlanTest, TakesTheWorstFirstWithinBudgetAndRate) {
   EXPECT_EQ(RefusalOf(plan, "n0"), "Budget");
 }
 
-TEST_F(PolicyPlanTest, SaysWhatItCannotDo) {
+TEST_F(PolicyPlanTest, JobsRestartOnceTheirNodeIsOutAndOnlyWhileItIsSlow) {
+  EXPECT_TRUE(Pass().restarts.empty()) << "nobody has asked for it";
   policy_.spec.restart_job = true;
+  const PolicyPlan first = Pass();
+  EXPECT_TRUE(first.restarts.empty()) << "the node takes pods still";
+  Take(first);
+  now_ += 30s;
+  const PolicyPlan out = Pass();
+  ASSERT_EQ(out.restarts.size(), 1u);
+  EXPECT_EQ(out.restarts[0].node, "n1");
+  EXPECT_EQ(out.restarts[0].incident, "team/incident-n1");
+  EXPECT_EQ(out.restarts[0].out_since, kStart);
+  policy_.spec.pause_requests = {"maintenance"};
+  EXPECT_TRUE(Pass().restarts.empty());
+  policy_.spec.pause_requests.clear();
+  for (const NodeState state : {NodeState::kHealthy, NodeState::kSuspect, NodeState::kUnknown}) {
+    findings_["n1"].state = state;
+    EXPECT_TRUE(Pass().restarts.empty());
+  }
+  for (const char* name : {"n0", "n1", "n2"}) Blame(name, 1.4);
+  EXPECT_TRUE(Pass().restarts.empty()) << "the breaker has tripped";
+}
+
+TEST_F(PolicyPlanTest, SaysWhatItCannotDo) {
+  policy_.spec.detection.windows = 100;
   Pass();
   const api::Condition* ready = api::FindCondition(policy_.status.conditions, kReadyCondition);
   ASSERT_NE(ready, nullptr);
-  EXPECT_EQ(ready->reason, "RestartNotSupported");
-  policy_.spec.detection.windows = 100;
-  Pass();
-  ready = api::FindCondition(policy_.status.conditions, kReadyCondition);
   EXPECT_EQ(ready->status, api::ConditionStatus::kFalse);
   EXPECT_EQ(ready->reason, "DetectionTooLong");
 }

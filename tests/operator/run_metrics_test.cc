@@ -117,7 +117,21 @@ TEST_F(RunMetricsTest, AStartupThatFailedCostsButIsNoStartupTime) {
   run.status.phase = api::RunPhase::kFailed;
   metrics_.Count(run, {});
   EXPECT_TRUE(Has(R"(paceline_startup_gpu_seconds_total{namespace="team",outcome="Ended",start="Full"} 16)"));
-  EXPECT_EQ(registry_->Render().find("paceline_startup_seconds_count"), std::string::npos);
+  EXPECT_TRUE(Has(R"(paceline_startup_seconds_count{start="Full"} 0)"));
+}
+
+TEST_F(RunMetricsTest, CountersAreThereBeforeTheyCount) {
+  api::TrainingRun run = RunOf(2);
+  run.status = {};
+  run.status.phase = api::RunPhase::kPending;
+  metrics_.Show(run);
+  for (const char* start : {"Full", "HotRestart"}) {
+    const std::string end = std::string("start=\"") + start + "\"} 0";
+    EXPECT_TRUE(Has(R"(paceline_startup_gpu_seconds_total{namespace="team",outcome="Stepped",)" + end));
+    EXPECT_TRUE(Has(R"(paceline_startup_worker_seconds_total{namespace="team",outcome="Ended",)" + end));
+    EXPECT_TRUE(Has("paceline_startup_seconds_count{" + end));
+    EXPECT_TRUE(Has(R"(paceline_startup_worker_stage_seconds_count{stage="Image",)" + end));
+  }
 }
 
 TEST_F(RunMetricsTest, SeriesGoWithTheirRunTheirJobAndTheirTime) {

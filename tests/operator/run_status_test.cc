@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "lib/api/codec.h"
 #include "tests/operator/pod_builder.h"
@@ -243,6 +244,47 @@ TEST(ComputeRunStatus, TellsWhatBecameOfTheDependencies) {
   }
 }
 
+TEST(ComputeRunStatus, TellsOfEachWorkerWhyItInstalled) {
+  using Outcome = api::SnapshotOutcome;
+  const std::string key(64, 'a');
+  RunInput input = Input({Stepped(0, 2100, 0), Stepped(1, 2100, 0), Stepped(2, 2100, 0), Stepped(3, 2100, 0)});
+  api::PodDependencies told{.key = key, .state = api::DependencyState::kRestored, .seconds = 0.4};
+  input.workers[0].dependencies = told;
+  told.state = api::DependencyState::kInstalling;
+  told.cause = api::InstallCause::kNotMounted;
+  told.reason = "the snapshot could not be mounted: no holder";
+  input.workers[1].dependencies = told;
+  input.workers[2].dependencies = told;
+  told.state = api::DependencyState::kNotRecorded;
+  told.cause = api::InstallCause::kNoSnapshot;
+  told.reason = "no snapshot yet";
+  told.not_recorded = "the lease is held by n1";
+  told.seconds = 30;
+  input.workers[3].dependencies = told;
+  for (const size_t i : {1, 3}) input.workers[i].markers.push_back({"dependencies_installed", AtMs(3000)});
+  const api::TrainingRunStatus status = ComputeRunStatus(input);
+  EXPECT_EQ(status.workers[0].dependencies, (api::WorkerDependencies{Outcome::kRestored, "", 0.4}));
+  EXPECT_EQ(status.workers[1].dependencies,
+            (api::WorkerDependencies{Outcome::kFellBack, "the snapshot could not be mounted: no holder", 0.4}));
+  EXPECT_EQ(status.workers[2].dependencies, std::nullopt) << "it may still install";
+  EXPECT_EQ(
+      status.workers[3].dependencies,
+      (api::WorkerDependencies{Outcome::kInstalled, "no snapshot yet; not recorded: the lease is held by n1", 30}));
+  ASSERT_TRUE(status.snapshot.has_value());
+  EXPECT_EQ(status.snapshot->outcome, Outcome::kFellBack);
+  EXPECT_EQ(status.snapshot->name, "deps-aaaaaaaaaaaaaaaa");
+  EXPECT_EQ(status.snapshot->reason, "2 of 3 workers installed: the snapshot could not be mounted: no holder");
+
+  // A wrapper that does not find in the mount what it should installs over it.
+  input.workers[0].markers.push_back({"dependencies_installed", AtMs(3000)});
+  EXPECT_EQ(ComputeRunStatus(input).workers[0].dependencies->outcome, Outcome::kFellBack);
+  // What was known stays when the agents and the pods are gone.
+  input.before = status;
+  for (WorkerInput& worker : input.workers) worker.dependencies.reset(), worker.markers.clear();
+  EXPECT_EQ(ComputeRunStatus(input).workers[1].dependencies, status.workers[1].dependencies);
+  EXPECT_EQ(ComputeRunStatus(input).snapshot->reason, status.snapshot->reason);
+}
+
 TEST(ComputeRunStatus, TellsAboutTheMounts) {
   RunInput input = Input({Stepped(0, 2100, 5000), Stepped(1, 2100, 5000)});
   EXPECT_EQ(api::FindCondition(ComputeRunStatus(input).conditions, kCheckpointsMountedCondition), nullptr);
@@ -294,11 +336,24 @@ TEST(ComputeRunStatus, BadSettingsAreAConditionAndTheRunGoesOn) {
 
 TEST(ComputeRunStatus, AThousandWorkersFitInTheObject) {
   std::vector<WorkerInput> workers;
-  for (int rank = 0; rank < 1000; ++rank) workers.push_back(Stepped(rank, 2000 + rank, 5000 + rank));
+  // The slowest to start its container, the slowest from there to its first step, and the last to step.
+  for (int rank = 0; rank < 1000; ++rank) {
+    const int64_t started = 2000 + (rank == 700 ? 4000 : 0), step = rank == 800 ? 9000 : rank == 900 ? 8900 : 6500;
+    workers.push_back(Stepped(rank, started, step));
+  }
+  workers[900] = Stepped(900, 5000, 9500);
   const api::TrainingRunStatus status = ComputeRunStatus(Input(std::move(workers)));
   EXPECT_EQ(status.workers.size(), api::kMaxWorkerTimes);
   EXPECT_EQ(status.workers_omitted, static_cast<int64_t>(1000 - api::kMaxWorkerTimes));
   EXPECT_EQ(Find(status, StageName::kFirstStep)->workers, 1000);
+  EXPECT_EQ(Find(status, StageName::kFirstStep)->slowest_pod, "w800");
+  EXPECT_EQ(Find(status, StageName::kContainerStart)->slowest_pod, "w700");
+  std::set<std::string> kept;
+  for (const api::WorkerTimes& worker : status.workers) kept.insert(worker.pod);
+  EXPECT_EQ(kept.size(), api::kMaxWorkerTimes);
+  for (const char* pod : {"w0", "w200", "w700", "w800", "w900"}) EXPECT_EQ(kept.count(pod), 1u) << pod;
+  EXPECT_EQ(kept.count("w400"), 0u);
+  EXPECT_EQ(status.first_step_at, AtMs(9500));
   api::TrainingRun run;
   run.status = status;
   EXPECT_LT(api::ToJson(run).dump().size(), 512u * 1024);
@@ -306,7 +361,14 @@ TEST(ComputeRunStatus, AThousandWorkersFitInTheObject) {
   RunInput later = Input({});
   later.before = status;
   later.end = JobEnd::kSucceeded;
-  EXPECT_EQ(Find(ComputeRunStatus(later), StageName::kFirstStep)->workers, 1000);
+  later.before.workers.pop_back();  // the one that stepped last: an older operator has not kept it
+  later.before.workers_omitted++;
+  const api::TrainingRunStatus after = ComputeRunStatus(later);
+  EXPECT_EQ(Find(after, StageName::kFirstStep)->workers, 1000);
+  EXPECT_EQ(Find(after, StageName::kFirstStep)->slowest_pod, "w800");
+  EXPECT_EQ(after.first_step_at, AtMs(9500));
+  EXPECT_EQ(after.wall_seconds, 9.5);
+  EXPECT_EQ(static_cast<int64_t>(after.workers.size()) + after.workers_omitted, 1000);
 }
 
 }  // namespace

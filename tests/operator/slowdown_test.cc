@@ -57,5 +57,17 @@ TEST(Slowdown, IsWrittenWhenItIsNews) {
   EXPECT_TRUE(IsNews(slow, told(1.45, 0.03)));
 }
 
+TEST(Slowdown, TellsEightRanksOfTenThousand) {
+  analysis::Slowdown slowdown;
+  slowdown.slowdown = 1.5;
+  slowdown.error = 0.02;
+  for (int32_t rank = 0; rank < 10'000; ++rank) slowdown.workers.push_back({rank, "n", 1.5 - rank * 0.0001, 0.1});
+  EXPECT_EQ(ToldWorkers(slowdown).size(), 8u);
+  EXPECT_EQ(ToldWorkers(slowdown)[7].world_rank, 7);
+  slowdown.error = 0.49965;
+  EXPECT_EQ(ToldWorkers(slowdown).size(), 4u) << "what may be chance is not told";
+  EXPECT_TRUE(ToldWorkers({}).empty());
+}
+
 }  // namespace
 }  // namespace paceline::operator_

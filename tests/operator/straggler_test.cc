@@ -136,6 +136,7 @@ TEST_F(StragglerTest, CordonsTheSlowNodeAndPutsItBackWithThePolicy) {
   EXPECT_EQ(incident["status"]["verdict"]["nodes"], Json::array({"n1"}));
   EXPECT_EQ(incident["status"]["verdict"]["ranks"], Json::array({2, 3}));
   EXPECT_EQ(incident["status"]["verdict"]["category"], "Compute");
+  EXPECT_NE(replica->MetricsPage().find("paceline_incidents_total{category=\"Compute\"} 1\n"), std::string::npos);
   EXPECT_EQ(incident["status"]["evidence"][0]["name"], "slowdown");
   EXPECT_NEAR(incident["status"]["evidence"][0]["value"].get<double>(), 1.25, 0.01);
   const Json mark = Json::parse(node["metadata"]["annotations"]["paceline.dev/straggler"].get<std::string>());
@@ -272,6 +273,46 @@ TEST_F(StragglerTest, ActsWhenAPersonHasApproved) {
   incident["metadata"]["annotations"]["paceline.dev/approve"] = "true";
   server_.Put(kIncidents, incident);
   EXPECT_TRUE(Eventually([&] { return IsOut("n1"); })) << Policy();
+}
+
+TEST_F(StragglerTest, AJobIsAskedToStartAnewOnceItsNodeIsOut) {
+  auto replica = Start();
+  StartRun();
+  MakePolicy("Taint", Json::object(), {{"restartJob", true}});
+  const auto wish = [&] { return Get(kTrainingJobs, "llama")["metadata"].value("annotations", Json::object()); };
+  ASSERT_TRUE(Eventually([&] { return wish().value("paceline.dev/restart", "") == "0"; })) << Incident();
+  EXPECT_NE(wish()["paceline.dev/restart-reason"].get<std::string>().find("n1"), std::string::npos);
+  ASSERT_TRUE(Eventually([&] { return LastAction() == "RestartJob"; })) << Incident();
+  const size_t noted = Incident()["status"]["actions"].size();
+  // The next operator finds it asked, and says nothing more.
+  replica.reset();
+  const int asked = asked_;
+  replica = Start();
+  ASSERT_TRUE(Eventually([&] { return asked_ >= asked + kNodeCount; }));
+  replica.reset();
+  EXPECT_EQ(Incident()["status"]["actions"].size(), noted) << Incident();
+  EXPECT_FALSE(Incident()["status"].contains("conditions"));
+}
+
+TEST_F(StragglerTest, OfAForeignJobTheRestartIsAdvised) {
+  const auto replica = Start();
+  StartRun();
+  const Json job = server_.Put(
+      kube::kJobs, {{"apiVersion", "batch/v1"},
+                    {"kind", "Job"},
+                    {"metadata",
+                     {{"name", "foreign"},
+                      {"namespace", "team"},
+                      {"annotations", {{"paceline.dev/enabled", "true"}, {"paceline.dev/straggler-policy", "p"}}}}},
+                    {"spec", {{"suspend", true}, {"template", {{"spec", {{"containers", Json::array()}}}}}}}});
+  Json run = Get(kTrainingRuns, "llama-run");
+  run["spec"]["job"] = {
+      {"apiVersion", "batch/v1"}, {"kind", "Job"}, {"name", "foreign"}, {"uid", job["metadata"]["uid"]}};
+  server_.Put(kTrainingRuns, run);
+  MakePolicy("Taint", Json::object(), {{"restartJob", true}});
+  ASSERT_TRUE(Eventually([&] { return LastAction() == "AdviseRestart"; })) << Incident() << Policy();
+  EXPECT_EQ(Incident()["status"]["conditions"][0]["type"], "RestartAdvised");
+  EXPECT_TRUE(Eventually([&] { return EventNotes("RestartAdvised").find("team/foreign") != std::string::npos; }));
 }
 
 TEST_F(StragglerTest, OfAJobThatNamesNoPolicyNobodyIsBlamed) {

@@ -249,6 +249,54 @@ TEST(PlanTrainingJob, APodThatIsLostEndsTheGang) {
   EXPECT_EQ(Find(restarted, api::kRestartingCondition)->reason, "WorkerLost");
 }
 
+TEST(PlanTrainingJob, ARequestedRestartBeginsTheNextStartAndIsNoFailure) {
+  api::TrainingJob job = NewJob();  // one that never restarts by itself
+  job.status.start_time = kNow - seconds(50);
+  job.metadata.annotations[std::string(api::kRestartAnnotation)] = "0";
+  job.metadata.annotations[std::string(api::kRestartReasonAnnotation)] = "a node is slow";
+  const TrainingJobPlan ends = PlanTrainingJob(job, Seen({Child(0)}, {Running(0), Running(0)}));
+  ASSERT_EQ(Of<DeleteJob>(ends).size(), 1u);
+  EXPECT_EQ(Of<DeleteJob>(ends)[0].uid, "job-0");
+  EXPECT_TRUE(Of<CreateJob>(ends).empty());
+  EXPECT_EQ(ends.status.phase, JobPhase::kRestarting);
+  ASSERT_EQ(ends.events.size(), 1u);
+  EXPECT_NE(ends.events[0].note.find("a node is slow"), std::string::npos);
+  // What has begun is ended, whatever becomes of the annotation: the Job is gone, and that is no failure.
+  job = After(job, ends);
+  job.metadata.annotations.clear();
+  ObservedWorker leaving = Running(0);
+  leaving.deletion_time = kNow + seconds(10);
+  TrainingJobObservation gone = Seen({}, {leaving});
+  gone.is_current_job_gone = true;
+  EXPECT_TRUE(PlanTrainingJob(job, gone).actions.empty()) << "it may still write its checkpoint";
+  gone.workers.clear();
+  const TrainingJobPlan next = PlanTrainingJob(job, gone);
+  ASSERT_EQ(Of<CreateJob>(next).size(), 1u);
+  EXPECT_EQ(Of<CreateJob>(next)[0].start.generation, 1);
+  EXPECT_EQ(Of<CreateJob>(next)[0].start.restarts, 0);
+  EXPECT_TRUE(next.events.empty());
+  // The new start runs, and the old wish is not for it.
+  job.metadata.annotations[std::string(api::kRestartAnnotation)] = "0";
+  const TrainingJobPlan runs = PlanTrainingJob(job, Seen({Child(1)}, {Running(1), Running(1)}));
+  EXPECT_TRUE(runs.actions.empty());
+  EXPECT_EQ(runs.status.phase, JobPhase::kRunning);
+  EXPECT_FALSE(api::IsConditionTrue(runs.status.conditions, api::kRestartingCondition));
+}
+
+TEST(PlanTrainingJob, AWishForAnotherStartOrForNoneIsNoWish) {
+  for (const char* wish : {"1", "", "-1", "0x", " 0", "true", "99999999999999999999"}) {
+    api::TrainingJob job = NewJob();
+    job.metadata.annotations[std::string(api::kRestartAnnotation)] = wish;
+    EXPECT_TRUE(PlanTrainingJob(job, Seen({Child(0)}, {Running(0), Running(0)})).actions.empty()) << wish;
+  }
+  // Nor is one for a job that has come to its end.
+  api::TrainingJob job = NewJob();
+  job.metadata.annotations[std::string(api::kRestartAnnotation)] = "0";
+  ObservedJob done = Child(0);
+  done.is_complete = true;
+  EXPECT_EQ(PlanTrainingJob(job, Seen({done})).status.phase, JobPhase::kComplete);
+}
+
 TEST(PlanTrainingJob, AsksTheServerBeforeItBelievesThatAJobIsGone) {
   api::TrainingJob job = NewJob();
   job.status.start_time = kNow - seconds(50);

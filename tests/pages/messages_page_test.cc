@@ -7,6 +7,8 @@
 
 #include "agent/plan/node_status.h"
 #include "cli/doctor.h"
+#include "cli/error_advice.h"
+#include "lib/api/incident_advice.h"
 #include "lib/api/names.h"
 #include "lib/api/stage_advice.h"
 #include "operator/messages.h"
@@ -99,7 +101,13 @@ std::string MessagesPage() {
          "image's name and the pull secret)`.\n"
          "\n## Operator\n\n" +
          Rows(operator_::AllMessages()) + "\n## Agent\n\n" + Rows(agent::NodePlanMessages()) + "\n## Startups\n\n" +
-         Rows(api::StartupMessages()) + "\n## pacectl doctor\n\nAs it says them, for a node called NODE.\n\n" +
+         Rows(api::StartupMessages()) + "\n## Incidents\n\nWhat to do about each class of cause.\n\n" +
+         Rows(api::VerdictMessages()) +
+         "\n## Errors of pacectl\n\nThe message says what happened and to what; the line below it what it cost and "
+         "what "
+         "to "
+         "do, by the kind of error.\n\n" +
+         Rows(cli::ErrorMessages()) + "\n## pacectl doctor\n\nAs it says them, for a node called NODE.\n\n" +
          DoctorRows();
 }
 
@@ -107,7 +115,8 @@ TEST(MessagesPage, IsWhatTheCodeSays) { ExpectPage("docs/messages.md", MessagesP
 
 TEST(Messages, SayWhatHappenedWhatItCostsAndWhatToDo) {
   std::vector<api::Advice> all = operator_::AllMessages();
-  for (const auto& more : {agent::NodePlanMessages(), api::StartupMessages()})
+  for (const auto& more :
+       {agent::NodePlanMessages(), api::StartupMessages(), api::VerdictMessages(), cli::ErrorMessages()})
     all.insert(all.end(), more.begin(), more.end());
   for (const api::Advice& row : all) {
     EXPECT_FALSE(row.happened.empty()) << row.where << " " << row.reason;

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "agent/csi/csi_server.h"
+#include "agent/csi/deps_metrics.h"
 #include "agent/csi/scratch_volume.h"
 #include "agent/mount_metrics.h"
 #include "agent/node_api.h"
@@ -22,6 +23,7 @@
 #include "lib/kube/webhook.h"
 #include "operator/operator.h"
 #include "operator/resources.h"
+#include "operator/webhook/certificate_expiry.h"
 #include "snapshotter/plugin/plugin_metrics.h"
 #include "tests/agent/node_folders.h"
 #include "tests/fakes/api_server.h"
@@ -42,7 +44,8 @@ Families OperatorFamilies() {
   const auto log = Logger::Discard();
   fakes::ApiServer server(clock);
   for (const kube::Resource& resource :
-       {operator_::kTrainingJobs, operator_::kTrainingRuns, operator_::kNodePlans, operator_::kIncidents}) {
+       {operator_::kTrainingJobs, operator_::kTrainingRuns, operator_::kNodePlans, operator_::kIncidents,
+        operator_::kImageProfiles, operator_::kDependencySnapshots}) {
     server.AddResource(resource);
   }
   const auto metrics = MetricsRegistry::Create();
@@ -59,6 +62,7 @@ Families OperatorFamilies() {
   auto made = operator_::Operator::Create(config, {*transport, *client, *lease_client, clock, *log, *metrics});
   EXPECT_TRUE(made.ok()) << made.status().ToString();
   if (!made.ok()) return {};
+  operator_::WithExpiryMetric(nullptr, *metrics);
   const net::Handler webhook = kube::NewAdmissionHandler("/mutate-pods", nullptr, clock, *log, *metrics);
   std::jthread thread([&](std::stop_token stop) { (*made)->Run(std::move(stop)).IgnoreError(); });
   const Deadline deadline = Deadline::After(clock, std::chrono::seconds(30));
@@ -94,6 +98,7 @@ Families AgentFamilies() {
   EXPECT_TRUE(csi.ok()) << csi.status().ToString();
   agent::AddVolumeMetrics(*metrics, [] { return std::vector<agent::VolumeRecord>(); });
   agent::AddMountMetrics(*metrics, [] { return std::vector<agent::PodReport>(); });
+  const agent::DepsMetrics dependencies(*metrics);
   RealFileSystem files;
   agent::Collector collector({}, files, clock, *metrics);
   NothingToDo reconciler;
@@ -171,9 +176,11 @@ constexpr char kIntroduction[] =
     "conventions: "
     "base units, `_total` for counters; a counter's `rate()` and a histogram's `_bucket`, `_sum` and `_count` are "
     "understood.\n\n"
-    "No label holds a rank: a run has the same number of series with 2 workers and with 10,000. Series of a run go an "
-    "hour after its end and with its job. A family that is full (1,000 label sets unless the code says otherwise) puts "
-    "further ones under the label value `other` and counts them in `paceline_metrics_dropped_series_total`.\n";
+    "No label holds a rank, but for paceline_run_slow_worker_ratio, which tells at most 8 ranks of a run: a run has no "
+    "more series with 10,000 workers than with 10. Series of a run go an hour after its end and with its job. A family "
+    "that is full (1,000 label sets unless the code says otherwise) puts "
+    "further ones under the label value `other` and counts them in `paceline_metrics_dropped_series_total`.\n\n"
+    "Pages are in the text format 0.0.4, or in OpenMetrics 1.0 for who accepts it, as Prometheus does.\n";
 
 std::string MetricsPage() {
   Families rest = OperatorFamilies(), agent = AgentFamilies();
@@ -223,6 +230,21 @@ TEST(MetricsPage, LeavesNoMetricOfTheSourcesOut) {
     }
   }
   EXPECT_GT(found, 50u) << "the search itself is broken";
+}
+
+// There a counter's family is called without "_total", and no two families may be called the same.
+TEST(MetricsPage, NamesFitOpenMetrics) {
+  const std::string page = ReadFile(kRoot + "/docs/metrics.md");
+  const std::regex row("\\| `([a-z0-9_]+)` \\| (\\w+) \\|");
+  std::set<std::string> families;
+  for (std::sregex_iterator it(page.begin(), page.end(), row), end; it != end; ++it) {
+    std::string name = (*it)[1].str();
+    const bool is_total = name.size() > 6 && name.compare(name.size() - 6, 6, "_total") == 0;
+    EXPECT_EQ((*it)[2] == "counter", is_total) << name;
+    if (is_total) name.resize(name.size() - 6);
+    EXPECT_TRUE(families.insert(name).second) << name;
+  }
+  EXPECT_GT(families.size(), 50u) << "the search itself is broken";
 }
 
 }  // namespace

@@ -15,9 +15,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
+#include "lib/base/json.h"
+#include "lib/base/local_socket.h"
 #include "lib/base/unique_fd.h"
 #include "snapshotter/proto/snapshots.grpc.pb.h"
 #include "tests/blocks_image/converted.h"
@@ -96,11 +99,12 @@ class PluginProgramTest : public testing::Test {
     if (pid_ == 0) {
       const int log = open(Path("log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
       dup2(log, STDERR_FILENO);
-      const std::string store = bench_.store().Describe(), root = Path("root"), socket = Path("s"), keeper = Path("k");
+      const std::string store = bench_.store().Describe(), root = Path("root"), socket = Path("s"), keeper = Path("k"),
+                        status = Path("t");
       execl(PACELINE_SNAPSHOTTER, PACELINE_SNAPSHOTTER, "plugin", "--root", root.c_str(), "--socket", socket.c_str(),
             "--stores", store.c_str(), "--metrics-address", "127.0.0.1", "--metrics-port", "0", "--log-level", "debug",
             "--keeper-socket", keeper.c_str(), "--first-start-fill-below", "0", "--first-start-read-around", "0",
-            "--keeper-give-up-after", "2s", nullptr);
+            "--keeper-give-up-after", "2s", "--status-socket", status.c_str(), nullptr);
       _exit(127);
     }
     // Connections of its own: a shared one may still be that of the program before.
@@ -196,6 +200,14 @@ class PluginProgramTest : public testing::Test {
     return Mount(response.mounts(), key);
   }
 
+  // What the node's agent would hear.
+  Json Status() {
+    const Result<std::string> answer =
+        AskLocal(Path("t"), "images", 1 << 20, RealClock(), Deadline::After(RealClock(), kStartLimit));
+    EXPECT_TRUE(answer.ok()) << answer.status().ToString();
+    return ParseJson(answer.value_or("")).value_or(Json());
+  }
+
   grpc::StatusCode Remove(const std::string& key) {
     grpc::ClientContext context;
     api::RemoveSnapshotRequest request;
@@ -231,6 +243,16 @@ TEST_F(PluginProgramTest, AConvertedImageIsThereWithoutBeingFetched) {
   EXPECT_EQ(ReadFile(root + "/app/model").size(), 1000000u);
   EXPECT_GE(Usage(top), 1000000);
   EXPECT_LE(Usage(StandIn(bottom_, "")), 70000);  // nothing of 3 MB was read
+  const Json status = Status();
+  ASSERT_EQ(status["asked"].size(), 1u) << status.dump();
+  EXPECT_EQ(status["asked"][0]["mode"], "Lazy");
+  EXPECT_EQ(status["asked"][0]["name"], "registry.test:5000/python:1");
+  EXPECT_EQ(status["asked"][0]["manifest"], manifest_.ToString());
+  EXPECT_TRUE(status["asked"][0].contains("readyAt"));
+  ASSERT_EQ(status["images"].size(), 1u);
+  EXPECT_EQ(status["images"][0]["digest"], status["asked"][0]["converted"]);
+  EXPECT_GE(status["images"][0]["originBytes"].get<int64_t>(), 1000000);
+  EXPECT_EQ(status["images"][0]["hotSet"]["state"], "Recording");
   std::ofstream(root + "/etc/a") << "mine";
   EXPECT_EQ(ReadFile(root + "/etc/a"), "mine");
   const std::string other = Container("c2", top);
@@ -258,6 +280,10 @@ TEST_F(PluginProgramTest, AnImageThatIsNotConvertedIsUnpacked) {
   EXPECT_EQ(Remove("default/2/layer"), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(Remove("nobody"), grpc::StatusCode::NOT_FOUND);
   EXPECT_THAT(ReadFile(Path("log")), HasSubstr("not converted"));
+  const Json status = Status();
+  ASSERT_EQ(status["asked"].size(), 1u) << status.dump();
+  EXPECT_EQ(status["asked"][0]["mode"], "Pulled");
+  EXPECT_EQ(status["asked"][0]["reason"], "NotConverted");
 }
 
 TEST_F(PluginProgramTest, ADamagedConversionIsNotUsed) {
@@ -273,6 +299,7 @@ TEST_F(PluginProgramTest, ADamagedConversionIsNotUsed) {
   api::PrepareSnapshotResponse response;
   EXPECT_EQ(Extract(bottom_, "", manifest_, &response), grpc::StatusCode::OK);
   EXPECT_THAT(ReadFile(Path("log")), HasSubstr("converted image is not usable"));
+  EXPECT_EQ(Status()["asked"][0]["reason"], "DataLoss");
 }
 
 TEST_F(PluginProgramTest, ARestartTakesEverythingOver) {

@@ -15,6 +15,12 @@ void AccessLog::Note(uint32_t layer, uint32_t chunk) {
   accesses_.push_back({layer, chunk, clock_.Now() - start_});
 }
 
+std::optional<TimePoint> AccessLog::first() const {
+  MutexLock lock(mutex_);
+  if (accesses_.empty()) return std::nullopt;
+  return start_ + accesses_.front().after;
+}
+
 std::vector<Access> AccessLog::accesses() const {
   MutexLock lock(mutex_);
   return accesses_;

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "lib/base/clock.h"
@@ -29,6 +30,8 @@ class AccessLog {
   // Nothing is noted after this.
   void End() { is_recording_ = false; }
   bool is_recording() const { return is_recording_; }
+  // When the first chunk was read; nothing as long as none was.
+  std::optional<TimePoint> first() const EXCLUDES(mutex_);
   // So far, in order.
   std::vector<Access> accesses() const EXCLUDES(mutex_);
 

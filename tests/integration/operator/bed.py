@@ -14,6 +14,8 @@ import urllib.request
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 PROGRAM = os.environ.get("PACELINE_OPERATOR", os.path.join(ROOT, "build", "bin", "paceline-operator"))
 SYSTEM = "paceline-system"
+# Names of the chart, whose roles allow the operator these and no others.
+HOOK, HOOK_SECRET = "paceline", "paceline-webhook-certificate"
 PYTHON = "registry.test:5000/python:1"
 BUSYBOX = "registry.test:5000/busybox:1"
 
@@ -113,10 +115,16 @@ def seconds(text):
 class Operator:
     """One operator process; its log goes to a file that failures quote."""
 
+    kubeconfig = None  # of its account (see roles.py); None: the caller's own
+    started = 0        # of this program
+
     def __init__(self, name, *flags):
         self.log = tempfile.NamedTemporaryFile("w+", prefix=f"operator-{name}-", suffix=".log", delete=False)
         own = ["--metrics-address=127.0.0.1", "--metrics-port=0", "--page-port=0"]
+        if self.kubeconfig:
+            own.append(f"--kubernetes-kubeconfig={self.kubeconfig}")
         given = {flag.split("=")[0] for flag in flags}
+        Operator.started += 1
         self.process = subprocess.Popen(
             [PROGRAM, f"--namespace={SYSTEM}", f"--identity={name}-{random.randrange(1 << 30)}", "--log-format=json",
              *(flag for flag in own if flag.split("=")[0] not in given), *flags],
@@ -165,7 +173,7 @@ class Context:
     def __init__(self, ns):
         self.ns = ns
         self.operators = []
-        self.hooks = []  # names of webhook configurations and of the Secrets with their certificates
+        self.is_hooked = False
 
     def set_up(self):
         apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.ns}})
@@ -182,21 +190,23 @@ class Context:
         wait_for(f"operator {name} leads", operator.is_leading, timeout)
         return operator
 
+    def make_hook(self, client_config, failure_policy="Ignore"):
+        """Lets the API server call the webhook for the pods of this namespace."""
+        self.is_hooked = True
+        apply({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {"name": HOOK}, "webhooks": [{
+            "name": "pods.paceline.dev", "admissionReviewVersions": ["v1"], "sideEffects": "NoneOnDryRun", "failurePolicy": failure_policy,
+            "timeoutSeconds": 5, "reinvocationPolicy": "IfNeeded", "clientConfig": client_config,
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.ns}},
+            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "scope": "Namespaced"}]}]})
+
     def start_hooked(self, name="w", *flags):
         """A leading operator whose webhook the API server calls for the pods of this namespace."""
         address, port = os.environ["PACELINE_TESTBED_MACHINE_IP"], free_port()
-        hook = f"paceline-{self.ns}"
-        self.hooks.append(hook)
-        apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": hook, "namespace": SYSTEM}, "type": "Opaque"})
-        apply({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {"name": hook}, "webhooks": [{
-            "name": "pods.paceline.dev", "admissionReviewVersions": ["v1"], "sideEffects": "NoneOnDryRun", "failurePolicy": "Ignore", "timeoutSeconds": 5,
-            "reinvocationPolicy": "IfNeeded", "clientConfig": {"url": f"https://{address}:{port}/mutate-pods"},
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.ns}},
-            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "scope": "Namespaced"}]}]})
-        operator = self.start_leading(name, f"--webhook-port={port}", f"--webhook-secret={hook}", f"--webhook-configurations={hook}",
-                                      f"--webhook-ip-addresses={address}", *flags, webhook=True)
+        apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": HOOK_SECRET, "namespace": SYSTEM}, "type": "Opaque"})
+        self.make_hook({"url": f"https://{address}:{port}/mutate-pods"})
+        operator = self.start_leading(name, f"--webhook-port={port}", f"--webhook-ip-addresses={address}", *flags, webhook=True)
         wait_for("the webhook is served", lambda: operator.has_logged('"webhook served"'), 60)
-        wait_for("the API server trusts it", lambda: get("mutatingwebhookconfiguration", hook)["webhooks"][0]["clientConfig"].get("caBundle"))
+        wait_for("the API server trusts it", lambda: get("mutatingwebhookconfiguration", HOOK)["webhooks"][0]["clientConfig"].get("caBundle"))
         return operator
 
     def describe(self):
@@ -209,9 +219,9 @@ class Context:
     def tear_down(self):
         for operator in self.operators:
             operator.close()
-        for hook in self.hooks:
-            kubectl("delete", "mutatingwebhookconfiguration", hook, "--ignore-not-found")
-            kubectl("delete", "secret", "-n", SYSTEM, hook, "--ignore-not-found")
+        if self.is_hooked:
+            kubectl("delete", "mutatingwebhookconfiguration", HOOK, "--ignore-not-found")
+            kubectl("delete", "secret", "-n", SYSTEM, HOOK_SECRET, "--ignore-not-found")
         kubectl("delete", "namespace", self.ns, "--wait=false", ok=False)
 
     # A TrainingJob whose workers meet over TCP through MASTER_ADDR, then end; no image but Python.

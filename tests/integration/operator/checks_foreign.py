@@ -2,8 +2,8 @@
 import base64
 import json
 
-from bed import (MEET, PYTHON, SYSTEM, check, condition, create, expect, get, items, kubectl, patch_status, phase, wait_for)
-from checks_jobs import expect_stages_add_up
+from bed import (HOOK_SECRET, MEET, PYTHON, SYSTEM, check, condition, create, expect, get, items, kubectl, patch_status, phase, wait_for)
+from checks_jobs import create_bytes, expect_stages_add_up
 
 ENABLED = {"paceline.dev/enabled": "true"}
 
@@ -13,14 +13,18 @@ def container(script="import time; time.sleep(600)"):
             "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}}}
 
 
-def indexed_job(ns, name, annotations, script, labels=None, owner=None, template_annotations=None):
+def indexed_job(*arguments, **more):
+    return create(indexed_manifest(*arguments, **more))
+
+
+def indexed_manifest(ns, name, annotations, script, labels=None, owner=None, template_annotations=None):
     meta = {"name": name, "namespace": ns, "annotations": annotations, "labels": labels or {}}
     if owner:
         meta["ownerReferences"] = [owner]
-    return create({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {
         "completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimit": 0,
         "template": {"metadata": {"labels": labels or {}, "annotations": template_annotations or {}},
-                     "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container(script)]}}}})
+                     "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container(script)]}}}}
 
 
 def owner_of(obj):
@@ -54,7 +58,8 @@ def a_jobset_gets_a_run_for_each_restart(bed):
     bed.start_leading()
     jobset = create({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
                      "metadata": {"name": "set", "namespace": bed.ns, "annotations": ENABLED},
-                     "spec": {"replicatedJobs": [{"name": "workers", "replicas": 1, "template": {"spec": {"parallelism": 2, "completions": 2}}}]}})
+                     "spec": {"replicatedJobs": [{"name": "workers", "replicas": 1, "template": {"spec": {
+                         "completionMode": "Indexed", "parallelism": 2, "completions": 2, "template": {"spec": {"containers": [container()]}}}}}]}})
     uid = jobset["metadata"]["uid"]
     for attempt in (0, 1):
         labels = {"jobset.sigs.k8s.io/jobset-name": "set", "jobset.sigs.k8s.io/jobset-uid": uid,
@@ -101,10 +106,36 @@ def bad_annotations_are_told_and_the_job_runs(bed):
 
 
 @check
+def what_annotations_cannot_mean_is_told_and_the_job_completes(bed):
+    """Through the webhook, too: it reads the same annotations."""
+    bed.start_hooked()
+    checkpoint = {"name": "model", "uri": "hdfs://nn/x", "mountPath": "/checkpoints"}
+    # The API server takes 256 KiB of annotations at most.
+    large = json.dumps([{**checkpoint, "name": f"c{n}", "mountPath": f"/c{n}", "memoryLimit": "9" * 300} for n in range(640)])
+    expect(240_000 < len(large) < 262_000, f"{len(large)} bytes")
+    cases = {
+        "quantity": ({"paceline.dev/checkpoints": json.dumps([{**checkpoint, "memoryLimit": "lots"}])}, "memoryLimit"),
+        "large": ({"paceline.dev/checkpoints": large}, "paceline.dev/checkpoints"),
+        "long": ({"paceline.dev/trace": "x" * 250_000}, "paceline.dev/trace"),
+    }
+    for name, (annotations, _) in cases.items():
+        indexed_job(bed.ns, name, {**ENABLED, **annotations}, "pass")
+    bad_bytes = indexed_manifest(bed.ns, "bytes", {**ENABLED, "paceline.dev/trace": "BYTES"}, "pass")
+    create_bytes(json.dumps(bad_bytes).encode().replace(b"BYTES", b"tru\xff\xfe"))
+    for name, text in {**{name: text for name, (_, text) in cases.items()}, "bytes": "paceline.dev/trace"}.items():
+        run = bed.wait_run(get("job", name, bed.ns)["metadata"]["uid"], "Succeeded", timeout=120)
+        valid = condition(run, "ConfigurationValid")
+        expect(valid["status"] == "False" and valid["reason"] == "InvalidSettings" and text in valid["message"], f"{name}: {str(valid)[:2000]}")
+        expect("runs without" in valid["message"] and len(valid["message"]) < 4096, f"{name}: {str(valid)[:2000]}")
+        notes = wait_for(f"a Warning event on {name}", lambda name=name: bed.event_notes(name, "InvalidAnnotation"))
+        expect(text in notes, f"{name}: {notes}")
+        wait_for(f"{name} is complete", lambda name=name: condition(get("job", name, bed.ns), "Complete").get("status") == "True")
+
+
+@check
 def the_webhook_names_the_run_on_the_pods(bed):
     bed.start_hooked()
-    name = bed.hooks[0]
-    expect(base64.b64decode(get("secret", name, SYSTEM)["data"]["tls.crt"]).startswith(b"-----BEGIN CERT"), "no certificate in the Secret")
+    expect(base64.b64decode(get("secret", HOOK_SECRET, SYSTEM)["data"]["tls.crt"]).startswith(b"-----BEGIN CERT"), "no certificate in the Secret")
     script = 'import os; assert os.environ["PACELINE_JOB_KIND"] == "Job" and os.environ["PACELINE_RUN"] and os.environ["PACELINE_NODE"]'
 
     def labelled():

@@ -4,6 +4,7 @@
 # shellcheck shell=bash
 
 PARTS+=(hdfs)
+HDFS_PROCESSES=(hdfs "hdfs-*")
 # shellcheck source=tests/testbed/hdfs/daemons.sh
 . "$BED_SOURCE/hdfs/daemons.sh"
 # shellcheck source=tests/testbed/hdfs/commands.sh
@@ -233,6 +234,16 @@ hdfs_has_datanodes() { # count; asks the first NameNode that answers
     [ "${live:-0}" -ge "$1" ] && return
   done
   return 1
+}
+
+# Another "up" may ask for another HDFS.
+part_hdfs_clear() {
+  local name
+  hdfs_paths
+  for name in $(part_processes hdfs); do stop_process "$name" KILL 10; done
+  part_hdfs_down
+  rm -rf --one-file-system "$HDFS_HOME"
+  for name in HDFS_VERSION HDFS_MODE HDFS_DATANODES HDFS_NAMENODES HDFS_PROTECTION HDFS_SET; do printf -v "$name" %s ""; done
 }
 
 part_hdfs_down() {

@@ -3,6 +3,7 @@
 
 PARTS+=(kubernetes)
 KUBERNETES_NEEDS=(registry)
+KUBERNETES_PROCESSES=(etcd "kube-*" coredns)
 
 write_audit_policy() {
   cat >"$STATE/audit-policy.yaml" <<'YAML'
@@ -123,6 +124,17 @@ part_kubernetes_up() {
   wait_until 60 "the default service account" "$LOGS/kube-controller-manager.log" api_get /api/v1/namespaces/default/serviceaccounts/default
   pull_secret default registry >/dev/null
   say "$(known_nodes | wc -l) node(s) Ready after $(seconds_since "$began") s"
+}
+
+part_kubernetes_clear() {
+  local node
+  for node in $(known_nodes); do node_power_cut "$node" & done
+  wait
+  for node in $(known_nodes); do rm -rf --one-file-system "${NODES:?}/$node" "$PKI/node-$node".*; done
+  # A store of its own for the next one: nobody may write to this one any more.
+  stop_process kube-apiserver KILL 10
+  stop_process etcd KILL 10
+  rm -rf --one-file-system "$STATE/etcd"
 }
 
 part_kubernetes_status() {

@@ -4,6 +4,7 @@
 
 PARTS+=(kwok)
 KWOK_NEEDS=(kubernetes)
+KWOK_PROCESSES=(kwok)
 
 kwok_nodes_yaml() { # from to
   local i
@@ -38,6 +39,8 @@ part_kwok_up() {
   [ "$have" -ge "$want" ] || kwok_nodes_yaml $((have + 1)) "$want" | KUBECTL_TIMEOUT=60s kubectl create -f - >/dev/null
   wait_until 120 "$want fake nodes to be Ready" "$LOGS/kwok.log" kwok_all_ready "$want"
 }
+
+part_kwok_clear() { KUBECTL_TIMEOUT=60s kubectl delete nodes -l type=kwok --wait=false >/dev/null || true; }
 
 part_kwok_status() { is_running kwok && echo "kwok        $(kwok_ready_count) fake nodes Ready"; }
 part_kwok_env() { :; }

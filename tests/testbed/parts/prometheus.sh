@@ -5,6 +5,7 @@
 # shellcheck shell=bash
 
 PARTS+=(prometheus)
+PROMETHEUS_PROCESSES=(prometheus alertmanager discover-pods)
 
 write_prometheus_config() {
   local folder=$STATE/prometheus
@@ -49,6 +50,8 @@ part_prometheus_up() {
   wait_until 60 "Prometheus" "$LOGS/prometheus.log" prometheus_answers 9090
   wait_until 60 "Alertmanager" "$LOGS/alertmanager.log" prometheus_answers 9093
 }
+
+part_prometheus_clear() { rm -rf --one-file-system "$STATE/prometheus"; }
 
 part_prometheus_status() { is_running prometheus && echo "prometheus  http://$HUB_IP:9090, Alertmanager http://$HUB_IP:9093"; }
 

@@ -4,6 +4,7 @@
 # shellcheck shell=bash
 
 PARTS+=(registry)
+REGISTRY_PROCESSES=(registry registry-open throttle)
 
 registry_config() { # file address auth|open
   cat >"$1" <<YAML
@@ -42,6 +43,11 @@ part_registry_up() {
 
 part_registry_settle() {
   [ -z "${REGISTRY_PUSH:-}" ] || wait "$REGISTRY_PUSH" || die "cannot push the images, see $LOGS/images.log"
+}
+
+part_registry_clear() {
+  in_hub nft delete table ip registry-limit 2>/dev/null || true
+  rm -rf --one-file-system "$STATE/registry"
 }
 
 part_registry_status() {

@@ -9,6 +9,9 @@ CRICTL=1.34.0
 KWOK=0.8.0
 CSI_SPEC=1.9.0
 GO_FUSE=2.12.1
+# CustomResourceDefinitions of other projects; after a change put the new sums of the files into crds.sha256.
+JOBSET=0.10.1
+TRAINING_OPERATOR=1.9.3
 # Build tags of the upstream release builds.
 KUBERNETES_TAGS=selinux,notest,grpcnotrace
 CONTAINERD_TAGS=no_btrfs,no_zfs,no_devmapper,no_aufs

@@ -92,6 +92,11 @@ namespace: {{ (index . 0).Release.Namespace }}
 {{- if not .Values.agent.enabled }}
 {{- $_ := set $config.webhook "stageVolume" false }}
 {{- end }}
+{{- with .Values.conversion }}
+{{- if .store }}
+{{- $_ := set $config "conversion" (dict "store" .store "podTemplate" "/etc/paceline/converter.json" "images" .images "atOnce" .atOnce "timeLimit" .timeLimit) }}
+{{- end }}
+{{- end }}
 {{- if .Values.dependencies.registrySecret }}
 {{- $_ := set $config "registry" (mergeOverwrite (include "paceline.registry" . | fromYaml) (default dict $config.registry)) }}
 {{- end }}
@@ -145,7 +150,8 @@ credentials: /etc/paceline-registry/.dockerconfigjson
 {{- $_ := set $facts "containerdSocket" (printf "/host%s" .) }}
 {{- end }}
 {{- $holder := dict "socket" (printf "%s/holder/holder.sock" .Values.holder.runDir) }}
-{{- $fixed := dict "kubeletDir" .Values.agent.kubeletDir "stateDir" .Values.agent.stateDir "facts" $facts "holder" $holder }}
+{{- $fixed := dict "kubeletDir" .Values.agent.kubeletDir "stateDir" .Values.agent.stateDir "facts" $facts "holder" $holder
+      "snapshotter" (dict "socket" (printf "%s/status.sock" .Values.snapshotter.runDir)) }}
 {{- with .Values.dependencies.store }}
 {{- $_ := set $fixed "dependencies" (dict "store" .) }}
 {{- end }}

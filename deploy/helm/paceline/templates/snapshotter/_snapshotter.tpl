@@ -10,9 +10,16 @@
 {{- $fixed := dict
       "root" .Values.snapshotter.root
       "socket" (printf "%s/snapshotter.sock" .Values.snapshotter.runDir)
+      "status" (dict "socket" (printf "%s/status.sock" .Values.snapshotter.runDir))
       "keeper" (dict "socket" (printf "%s/keeper.sock" .Values.snapshotter.runDir) "spawn" false)
-      "registry" $registry }}
+      "registry" $registry
+      "stores" (list (default "image" .Values.conversion.store)) }}
 {{- toYaml (mergeOverwrite $fixed $config) }}
+{{- end }}
+{{/* Whether the agent needs a mount of its own to see the plugin's socket. */}}
+{{- define "paceline.snapshotter.ownRunDir" -}}
+{{- $isBelow := and (include "paceline.holder.enabled" .) (hasPrefix (printf "%s/" .Values.holder.runDir) .Values.snapshotter.runDir) }}
+{{- if and .Values.snapshotter.enabled (not $isBelow) }}true{{ end }}
 {{- end }}
 {{/* On the same nodes: the plugin and its keeper. */}}
 {{- define "paceline.snapshotter.placement" -}}

@@ -2,7 +2,8 @@
 // of the same package, and without them every read of a cold start waits for a request of its own. What comes so is not
 // counted as read, so the recorded hot set has none of it.
 //
-// RemoteImages notes reads, HotSetRecorder begins and ends it. Thread-safe; calls return at once.
+// ImageLayers and RemoteImages note reads; MountHotSet and HotSetRecorder begin and end it. Thread-safe; calls return
+// at once.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "snapshotter/plugin/read_around.h"
+#include "snapshotter/read_around.h"
 
 #include <algorithm>
 
