@@ -1,7 +1,7 @@
 #include "holder/supervisor.h"
 
 #include <fmt/format.h>
-#include <signal.h>
+#include <csignal>
 
 #include <algorithm>
 

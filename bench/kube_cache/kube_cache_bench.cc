@@ -5,7 +5,7 @@
 //
 // One line of JSON when synced and at each SIGUSR1; at SIGTERM it writes when it saw which version of a pod.
 #include <malloc.h>
-#include <signal.h>
+#include <csignal>
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -2,7 +2,7 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
+#include <csignal>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ sigset_t StopSet() {
   return set;
 }
 
-void WaitForSignals(int signals, int end, std::stop_source source) {
+void WaitForSignals(int signals, int end, const std::stop_source& source) {
   while (true) {
     pollfd watched[] = {{signals, POLLIN, 0}, {end, POLLIN, 0}};
     if (::poll(watched, 2, -1) < 0) continue;  // EINTR is all that can happen here

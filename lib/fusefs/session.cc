@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <linux/fuse.h>
 #include <pthread.h>
-#include <signal.h>
+#include <csignal>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/uio.h>

@@ -55,7 +55,7 @@ Result<std::unique_ptr<FileWriter>> FileWriter::Make(std::shared_ptr<WriteContex
                                                      Naming naming, Deadline deadline) {
   std::unique_ptr<FileWriter> writer(new FileWriter(std::move(context), std::move(opened.file), std::move(naming)));
   writer->finished_ = std::move(opened.previous);
-  if (opened.fill.has_value()) RETURN_IF_ERROR(writer->OpenAppended(*std::move(opened.fill), deadline));
+  if (opened.fill.has_value()) RETURN_IF_ERROR(writer->OpenAppended(*opened.fill, deadline));
   return writer;
 }
 
@@ -173,7 +173,7 @@ Status FileWriter::NextBlock(Deadline deadline) {
   return naming_.stop.stop_requested() ? Stopped() : last.Annotate("write " + file_.path);
 }
 
-Status FileWriter::OpenAppended(LocatedBlock last, Deadline deadline) {
+Status FileWriter::OpenAppended(const LocatedBlock& last, Deadline deadline) {
   const uint64_t length = last.block.length_bytes;
   PipelineSetup setup{.block = last,
                       .stage = PipelineStage::kSetupAppend,

@@ -42,7 +42,7 @@ class FileWriter final : public Writer {
   Status Usable() const;
   Status Fail(Status status) { return failure_ = std::move(status); }
   Status Stopped() const { return CancelledError("write " + file_.path + ": stopped"); }
-  Status OpenAppended(LocatedBlock last, Deadline deadline);
+  Status OpenAppended(const LocatedBlock& last, Deadline deadline);
   Status NextBlock(Deadline deadline);
   Status FinishBlock(Deadline deadline);
   // Runs `step` on the pipeline, and again on a recovered one when it broke.

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <signal.h>
+#include <csignal>
 #include <spawn.h>
 #include <sys/mount.h>
 #include <sys/wait.h>

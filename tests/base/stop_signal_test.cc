@@ -1,7 +1,7 @@
 #include "lib/base/stop_signal.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
+#include <csignal>
 #include <sys/wait.h>
 #include <unistd.h>
 

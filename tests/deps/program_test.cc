@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <signal.h>
+#include <csignal>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

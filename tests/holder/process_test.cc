@@ -1,7 +1,7 @@
 // The holder as a process, with real mounts of a folder: what it starts, what dies, what is found again.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <signal.h>
+#include <csignal>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -307,7 +307,7 @@ def look(context):
 
 def check(context):
     nodes.need_lazy_nodes()
-    lazy_images_test.convert("python")
+    lazy_images_test.convert_anew("python")
     holders, agents = processes()
     try:
         for process in holders + agents:

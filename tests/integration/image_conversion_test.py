@@ -171,7 +171,7 @@ def forget_images(context):
     bed.kubectl("delete", "trainingjobs", "--all", "-n", context.ns, "--timeout=60s")
     bed.wait_for("the pods are gone", lambda: not bed.items("pods", context.ns), 60)
     for node in NODES:
-        nodes.forget_images(node, context.ns)
+        nodes.forget_images(node)
 
 
 def later_starts_are_lazy(context, pulled_at):

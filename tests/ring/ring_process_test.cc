@@ -1,6 +1,6 @@
 // Writer and reader are processes that end without warning.
 #include <gtest/gtest.h>
-#include <signal.h>
+#include <csignal>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -14,6 +14,7 @@ namespace paceline::snapshotter {
 namespace {
 
 using fakes::MemoryFileSystem;
+using testing::AnyOf;
 using testing::ElementsAre;
 
 class SnapshotTableTest : public testing::Test {
@@ -183,23 +184,27 @@ TEST_F(SnapshotTableTest, DamagedRecordsAreSetAside) {
 }
 
 TEST_F(SnapshotTableTest, OneOfManyMakesASnapshot) {
-  std::atomic<int> made{0}, refused{0};
+  std::atomic<int> there{0}, made{0};
   {
     std::vector<std::jthread> threads;
     for (int i = 0; i < 8; ++i) {
       threads.emplace_back([&] {
         for (int round = 0; round < 50; ++round) {
           const Status status = Add("same");
-          ++(status.ok() ? made : refused);
-          if (status.ok()) {
-            EXPECT_TRUE(table_->Remove("same").ok());
+          if (!status.ok()) {
+            EXPECT_THAT(status.code(), AnyOf(StatusCode::kAlreadyExists, StatusCode::kAborted));
+            continue;
           }
+          ++made;
+          EXPECT_EQ(++there, 1) << "two threads have made the same snapshot";
+          --there;
+          EXPECT_TRUE(table_->Remove("same").ok());
         }
       });
     }
   }
-  EXPECT_EQ(made + refused, 400);
-  EXPECT_GE(made, 50);
+  // How often each of them comes first is the scheduler's business; one of them always does.
+  EXPECT_GE(made, 1);
   EXPECT_THAT(Names(), ElementsAre());
 }
 

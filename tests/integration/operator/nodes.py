@@ -136,11 +136,10 @@ def serves_lazily(node):
     return in_node(node, "curl", "-s", "http://127.0.0.1:9465/healthz").strip() == "ok"
 
 
-def forget_images(node, namespace):
-    """As if the node had never seen an image. The pods of `namespace` are gone; the kubelet removes a dead container of a pod that
+def forget_images(node):
+    """As if the node had never seen an image. The pods of the tests are gone; the kubelet removes a dead container of a pod that
     has gone at its next look at times, up to a minute later, and until then the container keeps its image's snapshots."""
-    of_namespace = f'labels."io.kubernetes.pod.namespace"=={namespace}'
-    left = f"ctr -n k8s.io containers ls -q '{of_namespace}' 2>/dev/null"  # it writes warnings of its own
+    left = "ctr -n k8s.io containers ls -q 'labels.\"io.kubernetes.pod.namespace\"!=kube-system' 2>/dev/null"  # it writes warnings of its own
     bed.wait_for(f"no container is left on {node}", lambda: not in_node(node, "sh", "-c", left).strip(), 120)
     in_node(node, "sh", "-c", "ctr -n k8s.io images rm --sync $(ctr -n k8s.io images ls -q | grep -v /pause)")
 
