@@ -4,9 +4,11 @@
 // never read past the size of its version. Used by the plugin and by the harness that plays NCCL (tests/tracer).
 #pragma once
 
+// NOLINTBEGIN(modernize-deprecated-headers): C reads this file, too.
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
+// NOLINTEND(modernize-deprecated-headers)
 
 enum ProfilerEvent {
   kEventGroup = 1,

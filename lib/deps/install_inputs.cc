@@ -187,9 +187,8 @@ std::string FloatingWord(const std::vector<std::string>& words, size_t at) {
     const std::string& word = words[at];
     if (std::find(std::begin(kTakesValue), std::end(kTakesValue), word) != std::end(kTakesValue)) {
       ++at;
-    } else if (word == "-U" || word == "--upgrade") {
-      return word;
-    } else if (!word.starts_with('-') && !LooksLikePath(word) && !IsPinnedPackage(word)) {
+    } else if (word == "-U" || word == "--upgrade" ||
+               (!word.starts_with('-') && !LooksLikePath(word) && !IsPinnedPackage(word))) {
       return word;
     }
   }

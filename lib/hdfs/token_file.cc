@@ -17,7 +17,8 @@ class WritableReader {
 
   bool ReadNumber(int64_t* value) {
     if (rest_.empty()) return false;
-    const int first = static_cast<signed char>(rest_[0]);
+    int first = static_cast<unsigned char>(rest_[0]);
+    if (first > 127) first -= 256;  // a byte of Java has a sign
     rest_.remove_prefix(1);
     if (first >= -112) {
       *value = first;

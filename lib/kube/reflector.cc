@@ -73,7 +73,7 @@ ApiStatus ReadErrorEvent(const WatchFrame& frame) {
 
 // What one watch request has seen.
 struct WatchRun {
-  TimePoint began;
+  TimePoint began, last_heard;
   bool is_listing = false;  // a streaming list whose end has not come yet
   uint64_t frames = 0;
   std::optional<ApiStatus> error;  // an ERROR event
@@ -182,7 +182,7 @@ Reflector::Outcome Reflector::Watch(Next what, std::stop_token stop) {
     MutexLock lock(mutex_);
     ++state_.watches;
   }
-  WatchRun run{.began = clock_.Now(), .is_listing = what == Next::kList};
+  WatchRun run{.began = clock_.Now(), .last_heard = clock_.Now(), .is_listing = what == Next::kList};
   const auto least = duration_cast<seconds>(options_.min_watch_time);
   const seconds time(least.count() + static_cast<int64_t>(random_() % (least.count() + 1)));
   std::string query = "watch=true&allowWatchBookmarks=true&timeoutSeconds=" + std::to_string(time.count());
@@ -201,6 +201,7 @@ Reflector::Outcome Reflector::Watch(Next what, std::stop_token stop) {
 
 Status Reflector::HandleFrame(const WatchFrame& frame, WatchRun* run) {
   ++run->frames;
+  run->last_heard = clock_.Now();
   if (reported_ != StatusCode::kOk && frame.type != "ERROR") Report({Next::kWatch});
   if (frame.type == "BOOKMARK") {
     HandleBookmark(frame, run);
@@ -233,6 +234,7 @@ Status Reflector::HandleFrame(const WatchFrame& frame, WatchRun* run) {
 
 void Reflector::HandleBookmark(const WatchFrame& frame, WatchRun* run) {
   counters_.bookmarks.Add();
+  gets_bookmarks_ = true;
   Bookmark bookmark = ReadBookmark(frame);
   if (bookmark.resource_version.empty()) return;
   if (!run->is_listing) {
@@ -260,6 +262,9 @@ Reflector::Outcome Reflector::AfterWatch(const WatchRun& run, const Result<net::
   }
   if (run.error.has_value()) return AfterRefusal(*run.error, what);
   if (!response.ok()) {
+    // Kinds that the server does not cache (events) have no bookmarks: nothing happened, so nothing came.
+    const bool was_quiet = !gets_bookmarks_ && clock_.Now() - run.last_heard >= options_.watch_idle_timeout;
+    if (was_quiet) return {Next::kWatch};
     const bool was_alive = clock_.Now() - run.began >= kVeryShortWatch && run.frames > 0;
     return {Next::kWatch, response.status().Annotate(what), /*needs_backoff=*/!was_alive};
   }

@@ -134,6 +134,8 @@ class Reflector {
   std::string resource_version_;         // up to where the mirror is; "" before the first list
   bool is_version_unavailable_ = false;  // the server does not know it (any more): ask for its newest
   bool can_stream_lists_;
+  bool gets_bookmarks_ =
+      false;  // at least one has come: silence for longer than they take means that nothing gets through
   TimePoint last_expired_;
   StatusCode reported_ = StatusCode::kOk;
 

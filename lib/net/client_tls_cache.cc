@@ -46,9 +46,8 @@ struct ClientTlsCache::Material {
   std::shared_ptr<SSL_CTX> context;  // made from the rest, for connections of our own
 };
 
-ClientTlsCache::ClientTlsCache(ClientTls options, std::string host)
-    : options_(std::move(options)),
-      verified_name_(options_.server_name.empty() ? std::move(host) : options_.server_name) {}
+ClientTlsCache::ClientTlsCache(ClientTls options, const std::string& host)
+    : options_(std::move(options)), verified_name_(options_.server_name.empty() ? host : options_.server_name) {}
 
 Result<std::shared_ptr<const ClientTlsCache::Material>> ClientTlsCache::Current() {
   std::shared_ptr<const Material> last_good;

@@ -16,7 +16,7 @@ namespace paceline::net {
 class ClientTlsCache {
  public:
   // `host` is the name or address to verify unless options.server_name says otherwise.
-  ClientTlsCache(ClientTls options, std::string host);
+  ClientTlsCache(ClientTls options, const std::string& host);
 
   // The context for a new connection, made from the material as it is now. When reading or parsing fails the last good
   // one is returned instead (a file is being replaced, say); without one, the failure. May block in the functions.

@@ -2,7 +2,8 @@
 
 #include <utility>
 
-#define _TURN_OFF_PLATFORM_STRING  // cpprest's macro U breaks templates of Boost and OpenSSL
+// cpprest's macro U breaks templates of Boost and OpenSSL; this is the name that turns it off.
+#define _TURN_OFF_PLATFORM_STRING  // NOLINT(bugprone-reserved-identifier)
 #include <cpprest/containerstream.h>
 #include <cpprest/http_client.h>
 #include <cpprest/producerconsumerstream.h>
@@ -256,12 +257,12 @@ Result<HttpResponse> CpprestClient::Exchange(const HttpRequest& request, Deadlin
   pplx::cancellation_token_source cancel;
   const std::shared_ptr<rest::client::http_client> client = state_->Pick(request.method);
   client->request(message, cancel.get_token())
-      .then([note](pplx::task<rest::http_response> headers) {
+      .then([note](const pplx::task<rest::http_response>& headers) {
         rest::http_response response = headers.get();
         note(response.headers().content_length());
         return response.content_ready();
       })
-      .then([progress, client](pplx::task<rest::http_response> body) {
+      .then([progress, client](const pplx::task<rest::http_response>& body) {
         try {
           rest::http_response response = body.get();
           {

@@ -6,7 +6,9 @@ namespace paceline::net {
 
 Result<RouteTable> RouteTable::Make(std::map<std::string, Handler> routes) {
   RouteTable table;
-  for (auto& [key, handler] : routes) {
+  for (auto& route : routes) {
+    const std::string& key = route.first;
+    Handler& handler = route.second;
     const size_t blank = key.find(' ');
     const std::string method = blank == std::string::npos ? "" : key.substr(0, blank);
     const std::string path = blank == std::string::npos ? key : key.substr(blank + 1);

@@ -26,11 +26,18 @@ Status SocketError(std::string_view what, int error) {
   return UnavailableError(fmt::format("{}: {}", what, std::strerror(error)));
 }
 
+// What our BIO reads from and writes to.
+struct BioSocket {
+  int fd = -1;
+  bool is_drained = false;  // the last read took all that had come: the next one would find nothing yet
+};
+
 // OpenSSL's own socket BIO writes without MSG_NOSIGNAL, so that a closed peer would end the process by SIGPIPE.
 int BioRead(BIO* bio, char* out, int size) {
   BIO_clear_retry_flags(bio);
-  const auto fd = static_cast<int>(reinterpret_cast<intptr_t>(BIO_get_data(bio)));
-  const ssize_t got = recv(fd, out, static_cast<size_t>(size), 0);
+  auto* const socket = static_cast<BioSocket*>(BIO_get_data(bio));
+  const ssize_t got = recv(socket->fd, out, static_cast<size_t>(size), 0);
+  socket->is_drained = got > 0 && got < size;
   if (got == 0) BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) BIO_set_retry_read(bio);
   return static_cast<int>(got);
@@ -38,8 +45,8 @@ int BioRead(BIO* bio, char* out, int size) {
 
 int BioWrite(BIO* bio, const char* data, int size) {
   BIO_clear_retry_flags(bio);
-  const auto fd = static_cast<int>(reinterpret_cast<intptr_t>(BIO_get_data(bio)));
-  const ssize_t put = send(fd, data, static_cast<size_t>(size), MSG_NOSIGNAL);
+  const ssize_t put =
+      send(static_cast<const BioSocket*>(BIO_get_data(bio))->fd, data, static_cast<size_t>(size), MSG_NOSIGNAL);
   if (put < 0 && (errno == EAGAIN || errno == EINTR)) BIO_set_retry_write(bio);
   return static_cast<int>(put);
 }
@@ -89,6 +96,7 @@ Result<UniqueFd> ConnectTo(const SocketAddress& address, const WaitLimit& limit,
 
 struct StreamSocket::Tls {
   std::shared_ptr<SSL_CTX> context;  // keeps the material alive; OpenSSL counts it too
+  BioSocket socket;
   SslPtr ssl;
 };
 
@@ -127,7 +135,8 @@ Status StreamSocket::StartTls(std::shared_ptr<ssl_ctx_st> context, const std::st
     BIO_free(bio);
     return InternalError("TLS: " + TakeOpensslError());
   }
-  BIO_set_data(bio, reinterpret_cast<void*>(static_cast<intptr_t>(fd_.get())));
+  tls->socket.fd = fd_.get();
+  BIO_set_data(bio, &tls->socket);
   BIO_set_init(bio, 1);
   SSL_set_bio(tls->ssl.get(), bio, bio);
   SSL_set_mode(tls->ssl.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -186,6 +195,11 @@ Status StreamSocket::AfterTlsCall(int result, const WaitLimit& limit, TimePoint 
 
 Result<size_t> StreamSocket::ReadTls(char* out, size_t size, const WaitLimit& limit, TimePoint silence_ends) {
   while (true) {
+    // A watch gives one event at a time: asking the socket first would be in vain each time.
+    if (tls_->socket.is_drained && SSL_has_pending(tls_->ssl.get()) == 0) {
+      tls_->socket.is_drained = false;
+      RETURN_IF_ERROR(limit.Await(fd_.get(), POLLIN, silence_ends, kIdle));
+    }
     ERR_clear_error();
     size_t got = 0;
     const int result = SSL_read_ex(tls_->ssl.get(), out, size, &got);

@@ -157,8 +157,11 @@ class Plugin {
     const bool has_files = std::find(mounts.begin(), mounts.end(), files_folder()) != mounts.end();
     if (!config_.keeper.socket.empty()) {
       Result<KeeperClient> keeper = ReachKeeper(config_, clock_, stop_);
-      if (keeper.ok()) keeper_ = *std::move(keeper);
-      if (!keeper.ok()) log_.Warn("no keeper: mounts end with this process", {{"error", keeper.status()}});
+      if (keeper.ok()) {
+        keeper_ = *std::move(keeper);
+      } else {
+        log_.Warn("no keeper: mounts end with this process", {{"error", keeper.status()}});
+      }
     }
     if (keeper_) {
       Result<std::optional<fusefs::Connection>> taken = keeper_->Take();

@@ -8,12 +8,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Result<AgentConfig> Parse(std::vector<std::string> args, std::map<std::string, std::string> env = {}) {
+Result<AgentConfig> Parse(std::vector<std::string> args, const std::map<std::string, std::string>& env = {}) {
   AgentConfig config;
   ConfigSpec spec = DescribeAgentConfig(&config);
   ConfigSources sources;
   sources.args = std::move(args);
-  sources.env = [env](const std::string& name) -> std::optional<std::string> {
+  sources.env = [&env](const std::string& name) -> std::optional<std::string> {
     auto it = env.find(name);
     if (it == env.end()) return std::nullopt;
     return it->second;

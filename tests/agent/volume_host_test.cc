@@ -15,15 +15,17 @@ namespace {
 using ::testing::UnorderedElementsAre;
 
 class VolumeHostTest : public ::testing::Test {
+ public:
+  ~VolumeHostTest() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(root_, ignored);
+  }
+
  protected:
   VolumeHostTest() : root_(MakeTemporaryFolder()), host_(NewLinuxVolumeHost({root_ + "/a", root_ + "/b"})) {
     std::filesystem::create_directories(root_ + "/a");
     std::filesystem::create_directories(root_ + "/b");
     std::filesystem::create_directories(root_ + "/outside");
-  }
-  ~VolumeHostTest() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(root_, ignored);
   }
 
   static unsigned ModeOf(const std::string& path) {

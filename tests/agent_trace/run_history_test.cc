@@ -139,7 +139,7 @@ TEST_F(History, KeepsABoundedPastAndGivesItSinceATime) {
     std::vector<EndedOperation> ended;
     std::vector<analysis::LinkUse> links;
     for (int j = 0; j < 100; j++) {
-      const auto index = static_cast<uint64_t>(i * 100 + j);
+      const auto index = static_cast<uint64_t>(i) * 100 + static_cast<uint64_t>(j);
       ended.push_back(Ended(index, 10ms, 0));
       ended.push_back(Ended(index, 10ms, 1));
       ended.back().start += 5ms;

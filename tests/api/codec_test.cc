@@ -76,7 +76,7 @@ TEST(Codec, AcceptsAndRefusesWhatTheCaseFileSays) {
 TEST(Codec, EveryExampleSurvivesAWriteAndARead) {
   const Json file = LoadCases();
   for (const auto& entry : file.at("bases").items()) {
-    const std::string kind = entry.key();
+    const std::string& kind = entry.key();
     const Json& object = entry.value();
     const Json written = WithKind(kind, [&]<typename T>(T*) { return ToJson(*FromJson<T>(object)); });
     const Json again = WithKind(kind, [&]<typename T>(T*) { return ToJson(*FromJson<T>(written)); });

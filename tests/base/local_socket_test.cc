@@ -1,9 +1,9 @@
 #include "lib/base/local_socket.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <cstdlib>
 
 #include <filesystem>
 #include <fstream>
@@ -13,13 +13,15 @@ namespace paceline {
 namespace {
 
 class LocalSocketTest : public testing::Test {
+ public:
+  ~LocalSocketTest() override { std::filesystem::remove_all(folder_); }
+
  protected:
   LocalSocketTest() {
     char name[] = "/tmp/socket-XXXXXX";
     folder_ = mkdtemp(name);
     path_ = folder_ + "/s";
   }
-  ~LocalSocketTest() override { std::filesystem::remove_all(folder_); }
 
   Deadline Soon() const { return Deadline::After(clock_, std::chrono::seconds(10)); }
 

@@ -112,7 +112,7 @@ TEST(TarReader, NumbersInOctalAndBase256) {
     bool is_ok;
     int64_t expected;
   } cases[] = {{"00000000012", true, 10},
-               {"    12 \0   ", true, 10},
+               {std::string("    12 \0   ", 11), true, 10},
                {"           ", true, 0},
                {std::string(12, '\0'), true, 0},
                {"0000000001x", false, 0},
@@ -266,7 +266,7 @@ TEST(TarReader, SparseForms) {
                                             {"GNU.sparse.realsize", "10000"}}})
                               .Finish();
   std::string header = TarWriter::Header({.type = 'S', .name = "f"}, data.size());
-  Put(&header, 386, "00000001000\0");
+  Put(&header, 386, "00000001000");
   Put(&header, 386, fmt::format("{:011o}", 512));
   Put(&header, 398, fmt::format("{:011o}", 1000));
   Put(&header, 483, fmt::format("{:011o}", 10000));

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
+#include <cstdlib>
 
 #include <filesystem>
 #include <fstream>
@@ -59,13 +59,15 @@ TEST(FsTables, ValuesForPrograms) {
 }
 
 class TransferTest : public testing::Test {
+ public:
+  ~TransferTest() override { std::filesystem::remove_all(folder_); }
+
  protected:
   TransferTest() {
     char name[] = "/tmp/transfer-XXXXXX";
     folder_ = mkdtemp(name);
     for (const char* sub : {"/here", "/there"}) std::filesystem::create_directory(folder_ + sub);
   }
-  ~TransferTest() override { std::filesystem::remove_all(folder_); }
 
   void WriteHere(const std::string& name, const std::string& content) {
     std::ofstream(folder_ + "/here/" + name, std::ios::binary) << content;

@@ -1,5 +1,5 @@
 #include <gtest/gtest.h>
-#include <stdlib.h>
+#include <cstdlib>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -51,12 +51,14 @@ TEST(TraceText, SaysInOneLineThatNothingIsWrong) {
 }
 
 class TraceCommand : public testing::Test {
+ public:
+  ~TraceCommand() override { std::filesystem::remove_all(folder_); }
+
  protected:
   TraceCommand() {
     std::string pattern = (std::filesystem::temp_directory_path() / "paceline-trace.XXXXXX").string();
     folder_ = ::mkdtemp(pattern.data());
   }
-  ~TraceCommand() override { std::filesystem::remove_all(folder_); }
 
   std::string Write(const std::string& name, const analysis::Tables& tables) {
     const std::string path = folder_ + "/" + name;

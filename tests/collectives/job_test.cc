@@ -152,25 +152,17 @@ TEST(CollectivesJob, ComputesRightResultsAndTellsThePluginOfEachStep) {
 
 TEST(CollectivesJob, RunsGroupsOfCommunicatorsAcrossAndWithinNodes) {
   const ring::RingFolder folder;
+  const std::string schedule =
+      "allreduce:tp0:500;allreduce:tp1:500;allreduce:tp2:500;allreduce:tp3:500;"
+      "pass:pp:0>4:3000;pass:pp:1>5:3000;exchange:pp:700;compute:500;"
+      "reducescatter:dp0:900;reducescatter:dp1:900;reducescatter:dp2:900;reducescatter:dp3:900;sync";
   JobDescription description;
   description.ranks = 8;
   description.trace_folder = folder.path();
-  description.options = {
-      "comm=tp0=0,1",
-      "comm=tp1=2,3",
-      "comm=tp2=4,5",
-      "comm=tp3=6,7",
-      "comm=dp0=0,2",
-      "comm=dp1=1,3",
-      "comm=dp2=4,6",
-      "comm=dp3=5,7",
-      "comm=pp=0,4,1,5",
-      "ranks-per-node=2",
-      "iterations=2",
-      "slice-bytes=4096",
-      "schedule=allreduce:tp0:500;allreduce:tp1:500;allreduce:tp2:500;allreduce:tp3:500;"
-      "pass:pp:0>4:3000;pass:pp:1>5:3000;exchange:pp:700;compute:500;"
-      "reducescatter:dp0:900;reducescatter:dp1:900;reducescatter:dp2:900;reducescatter:dp3:900;sync"};
+  description.options = {"comm=tp0=0,1",        "comm=tp1=2,3",     "comm=tp2=4,5", "comm=tp3=6,7",
+                         "comm=dp0=0,2",        "comm=dp1=1,3",     "comm=dp2=4,6", "comm=dp3=5,7",
+                         "comm=pp=0,4,1,5",     "ranks-per-node=2", "iterations=2", "slice-bytes=4096",
+                         "schedule=" + schedule};
   Job job(description);
   Rings rings(folder.path());
   ASSERT_TRUE(job.Wait());

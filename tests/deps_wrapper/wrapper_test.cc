@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <csignal>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <cstring>
 #include <filesystem>
@@ -213,11 +213,11 @@ TEST_F(WrapperTest, TheInstallSeesNamedVariablesOnlyAndTheProgramAll) {
 TEST_F(WrapperTest, AsProcessOneItReapsAndIsStopped) {
   if (geteuid() != 0) GTEST_SKIP() << "a process namespace takes root";
   // Orphans of the install, already ended: process 1 has to reap them, or they stay.
-  const fakes::ChildProgram program = Start({"--install",
-                                             "for i in 1 2 3; do (sh -c 'sleep 0.1' & ); done; sleep 0.5; "
-                                             "cat /proc/*/stat 2>/dev/null | grep -c ') Z ' ; echo ready; sleep 1000",
-                                             "--", "/bin/echo", "started"},
-                                            CLONE_NEWPID | CLONE_NEWNS);
+  const std::string install =
+      "for i in 1 2 3; do (sh -c 'sleep 0.1' & ); done; sleep 0.5; "
+      "cat /proc/*/stat 2>/dev/null | grep -c ') Z ' ; echo ready; sleep 1000";
+  const fakes::ChildProgram program =
+      Start({"--install", install, "--", "/bin/echo", "started"}, CLONE_NEWPID | CLONE_NEWNS);
   const std::string seen = fakes::ReadUntil(program, "ready");
   EXPECT_THAT(seen, HasSubstr("ready"));
   // The child of this test waits for the namespace's process 1; its only child is the wrapper.

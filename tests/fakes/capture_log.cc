@@ -9,7 +9,7 @@ namespace paceline::fakes {
 
 class CaptureLog::Store {
  public:
-  void Add(Line line, std::string text) {
+  void Add(Line line, const std::string& text) {
     MutexLock lock(mutex_);
     lines_.push_back(std::move(line));
     text_ += text + "\n";

@@ -1,6 +1,6 @@
 #include "tests/fakes/temporary_folder.h"
 
-#include <stdlib.h>
+#include <cstdlib>
 
 #include <filesystem>
 

@@ -417,7 +417,7 @@ TEST_P(MountTest, APageOfHiddenNamesIsNotTheEnd) {
   for (int i = 0; i < 2100; ++i) {
     std::ofstream(fmt::format("{}/.m.0000000112345678{:08x}.pl-p000001", store_, i));
   }
-  std::ofstream(store_ + "/z");
+  std::ofstream(store_ + "/z").close();
   EXPECT_EQ(InMount("ls -A").output, "z\n");
 }
 

@@ -165,7 +165,7 @@ TEST_F(BlockReader, SurvivesFlippedBitsAnywhere) {
 
 TEST_F(BlockReader, SaysWhenTheAnswerIsCut) {
   size_t keep = 0;
-  OneBlockServer server([&](int, std::string answer) { return answer.substr(0, keep); });
+  OneBlockServer server([&](int, const std::string& answer) { return answer.substr(0, keep); });
   server.closes_after = true;
   const size_t whole = Answer(0, 600, ChecksumType::kCrc32c).size();
   for (keep = 1; keep < whole; keep += 17) {

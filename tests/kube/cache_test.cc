@@ -73,11 +73,12 @@ TEST(Store, ReplaceTellsOnlyWhatChanged) {
 
 // A cache of pods on a scripted server and a clock that stands still.
 class CacheTest : public testing::Test {
- protected:
+ public:
   ~CacheTest() override {
     if (cache_ != nullptr) cache_->Stop();
   }
 
+ protected:
   void Start(ReflectorOptions options = {}) {
     options.resource = kPods;
     options.random_seed = 1;
@@ -142,6 +143,24 @@ TEST_F(CacheTest, GoesOnFromTheLastVersionWhenAWatchIsCut) {
   EXPECT_EQ(AwaitChanges(2).back(), "~x@21");
   EXPECT_NE(transport_.AwaitRequests(3)[2].find("&resourceVersion=20"), std::string::npos);
   EXPECT_EQ(cache_->State().lists, 1u);
+}
+
+TEST_F(CacheTest, SilenceMeansTroubleOnlyWhereBookmarksCome) {
+  for (const bool has_bookmarks : {false, true}) {
+    cache_.reset();
+    const size_t before = transport_.AwaitRequests(0).size();
+    transport_.Add({.body = PodList({}, "10")});
+    transport_.Add({.body = has_bookmarks ? BookmarkFrame("20") : "", .stays_open = true});
+    Start();
+    transport_.AwaitReplies(before + 2);
+    clock_.Advance(ReflectorOptions{}.watch_idle_timeout);
+    transport_.Add({.stays_open = true});
+    transport_.Cut(UnavailableError("idle: the server sent nothing for too long"));
+    transport_.AwaitReplies(before + 3);
+    EXPECT_EQ(cache_->State().last_error.ok(), !has_bookmarks);
+    EXPECT_EQ(log_.Count("cache cannot follow the API server, retrying"), has_bookmarks ? 1u : 0u) << log_.Text();
+    EXPECT_EQ(cache_->State().lists, 1u);
+  }
 }
 
 // The deletion of y and the change of x happen while no watch runs.

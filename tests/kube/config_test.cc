@@ -18,13 +18,15 @@ using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
 class ConfigTest : public testing::Test {
+ public:
+  ~ConfigTest() override { fs::remove_all(folder_); }
+
  protected:
   ConfigTest() : folder_(fs::path(testing::TempDir()) / ("kube_config_" + std::to_string(::getpid()))) {
     fs::create_directories(folder_);
     options_.getenv = [this](const char* name) { return env_[name]; };
     options_.root = (folder_ / "root").string();
   }
-  ~ConfigTest() override { fs::remove_all(folder_); }
 
   std::string Write(const std::string& name, const std::string& text) {
     const fs::path path = folder_ / name;

@@ -14,7 +14,7 @@ namespace {
 
 TEST(SharedString, ComparesAndCopiesAsText) {
   const SharedString empty, abc("abc"), other(std::string("abd"));
-  const SharedString copy = abc;
+  const SharedString copy = abc;  // NOLINT(performance-unnecessary-copy-initialization): what is tested
   EXPECT_EQ(copy, "abc");
   EXPECT_EQ(copy, abc);
   EXPECT_NE(abc, other);

@@ -327,7 +327,9 @@ TEST_F(HttpClientTest, RefusesWhatWouldBreakTheRequest) {
 }
 
 TEST_F(HttpClientTest, BadUrlsAreRefusedAtOnce) {
-  const auto code = [&](HttpClientOptions options) { return NewHttpClient(options, clock_).status().code(); };
+  const auto code = [&](HttpClientOptions options) {
+    return NewHttpClient(std::move(options), clock_).status().code();
+  };
   EXPECT_EQ(code({.base_url = "10.0.0.1:6443"}), StatusCode::kInvalidArgument);
   EXPECT_EQ(code({.base_url = "http://a", .proxy_url = "https://proxy"}), StatusCode::kInvalidArgument);
   EXPECT_EQ(code({.base_url = "http://a", .proxy_url = "proxy"}), StatusCode::kInvalidArgument);

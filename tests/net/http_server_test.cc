@@ -486,7 +486,7 @@ TEST_F(HttpServerTest, ShutdownWithoutGraceCutsEverything) {
 
 TEST_F(HttpServerTest, StartNamesWhatIsWrong) {
   Start({{"/", Text("ok")}});
-  const auto code = [&](ServerOptions options, Routes routes, std::unique_ptr<ServerTls> tls) {
+  const auto code = [&](const ServerOptions& options, Routes routes, std::unique_ptr<ServerTls> tls) {
     return HttpServer::Start(options, std::move(routes), std::move(tls), clock_, *log_).status().code();
   };
   EXPECT_EQ(code({.address = "127.0.0.1", .port = server_->port()}, {}, nullptr), StatusCode::kUnavailable);

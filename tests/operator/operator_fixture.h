@@ -81,7 +81,7 @@ class OperatorTest : public ::testing::Test {
     return ::testing::AssertionSuccess();
   }
 
-  Json TrainingJob(const std::string& name, Json spec = Json::object()) {
+  Json TrainingJob(const std::string& name, const Json& spec = Json::object()) {
     Json object = {
         {"apiVersion", api::kApiVersion},
         {"kind", "TrainingJob"},

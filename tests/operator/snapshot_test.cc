@@ -42,7 +42,7 @@ class SnapshotTest : public OperatorTest {
   std::string In(Duration from_now) { return FormatRfc3339(clock_.WallNow() + from_now); }
 
   // What the agent of a node says of the pod.
-  void Say(const std::string& state, Json more = Json::object(), const std::string& node = "n0") {
+  void Say(const std::string& state, const Json& more = Json::object(), const std::string& node = "n0") {
     Json dependencies = {{"key", key_}, {"state", state}, {"at", In(seconds(-60))}};
     dependencies.update(more);
     const std::string uid = Get(kube::kPods, pod_)["metadata"]["uid"];

@@ -91,12 +91,14 @@ TEST(ParquetFile, WhatIsNotReadIsRefusedByName) {
 }
 
 class Damaged : public testing::Test {
+ public:
+  ~Damaged() override { std::filesystem::remove(path_); }
+
  protected:
   Damaged() : path_(testing::TempDir() + "/damaged-" + std::to_string(::getpid()) + ".parquet") {
     std::ifstream file(PathOf("row-groups"), std::ios::binary);
     bytes_.assign(std::istreambuf_iterator<char>(file), {});
   }
-  ~Damaged() override { std::filesystem::remove(path_); }
 
   // Opens and reads all; whatever comes, it must be an answer.
   void ReadAll(const std::string& bytes) {

@@ -173,6 +173,7 @@ TEST_P(EachVersion, GarbageIsSurvived) {
     nccl.Stop(operation);
     for (uint64_t flip = 1; flip != 0; flip <<= 1) {
       for (void* handle : {call, operation, step, context}) {
+        // NOLINTNEXTLINE(performance-no-int-to-ptr): a handle that was damaged
         void* wrong = reinterpret_cast<void*>(reinterpret_cast<uint64_t>(handle) ^ flip);
         nccl.Record(wrong, 9, 1);
         nccl.Record(wrong, -5);
@@ -182,7 +183,7 @@ TEST_P(EachVersion, GarbageIsSurvived) {
         d.parent = wrong;
         nccl.Stop(nccl.ProxyOp(wrong, d));
         nccl.Stop(nccl.Other(wrong, kEventKernelLaunch, wrong));
-        nccl.Finalize(reinterpret_cast<void*>(flip));
+        nccl.Finalize(reinterpret_cast<void*>(flip));  // NOLINT(performance-no-int-to-ptr)
       }
     }
     for (void* handle : {call, operation, step}) {

@@ -1,6 +1,6 @@
 // Full tables, no room for a ring, and too much time spent.
 #include <gtest/gtest.h>
-#include <time.h>
+#include <ctime>
 
 #include <vector>
 

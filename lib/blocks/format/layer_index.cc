@@ -24,7 +24,7 @@ struct RawHeader {
   uint64_t blob_table = 0, chunk_table = 0, metadata = 0, stored_metadata_bytes = 0;
 };
 
-Status DamagedIndex(std::string what) { return DataLossError("layer index: " + what); }
+Status DamagedIndex(const std::string& what) { return DataLossError("layer index: " + what); }
 
 Status CheckStart(std::string_view bytes) {
   if (bytes.size() < kHeaderBytes) return DamagedIndex(fmt::format("{} bytes are less than a header", bytes.size()));

@@ -323,7 +323,7 @@ std::string Writer::InodeBytes(uint32_t number) const {
   StoreLe(at + erofs::inode::kModeAt, static_cast<uint16_t>(inode.mode));
   StoreLe(at + erofs::inode::kSizeAt, place.size_bytes);
   const std::string data = UnionBytes(inode, place);
-  std::memcpy(at + erofs::inode::kUnionAt, data.data(), data.size());
+  std::copy(data.begin(), data.end(), at + erofs::inode::kUnionAt);
   StoreLe(at + erofs::inode::kNumberAt, static_cast<uint32_t>(place.at / kNidBytes));
   StoreLe(at + erofs::inode::kUidAt, inode.uid);
   StoreLe(at + erofs::inode::kGidAt, inode.gid);

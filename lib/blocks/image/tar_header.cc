@@ -134,7 +134,7 @@ Result<std::vector<std::pair<std::string, std::string>>> ParsePaxRecords(std::st
   std::vector<std::pair<std::string, std::string>> records;
   while (!text.empty()) {
     const size_t blank = text.find(' ');
-    if (blank == std::string_view::npos || blank > 10) {
+    if (blank > 10) {  // or there is none
       // Some writers fill the body up with zeros.
       if (text.find_first_not_of('\0') == std::string_view::npos) break;
       return DataLossError("tar: a PAX record has no length");

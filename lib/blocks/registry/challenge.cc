@@ -80,9 +80,13 @@ class HeaderScanner {
 };
 
 void SetParameter(std::string_view name, std::string value, Challenge* challenge) {
-  if (EqualsWithoutCase(name, "realm")) challenge->realm = std::move(value);
-  if (EqualsWithoutCase(name, "service")) challenge->service = std::move(value);
-  if (EqualsWithoutCase(name, "scope")) challenge->scope = std::move(value);
+  if (EqualsWithoutCase(name, "realm")) {
+    challenge->realm = std::move(value);
+  } else if (EqualsWithoutCase(name, "service")) {
+    challenge->service = std::move(value);
+  } else if (EqualsWithoutCase(name, "scope")) {
+    challenge->scope = std::move(value);
+  }
 }
 
 std::string QueryParameter(std::string_view name, std::string_view value) {
