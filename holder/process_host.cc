@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <csignal>
 #include <spawn.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -11,8 +10,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 #include <cerrno>
+#include <csignal>
 #include <fstream>
 #include <optional>
 #include <sstream>

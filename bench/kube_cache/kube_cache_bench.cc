@@ -5,11 +5,10 @@
 //
 // One line of JSON when synced and at each SIGUSR1; at SIGTERM it writes when it saw which version of a pod.
 #include <malloc.h>
-#include <csignal>
 #include <sys/resource.h>
 #include <unistd.h>
-
 #include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <map>

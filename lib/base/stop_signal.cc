@@ -2,10 +2,10 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <csignal>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+#include <csignal>
 
 #include "lib/base/check.h"
 

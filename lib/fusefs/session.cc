@@ -4,13 +4,12 @@
 #include <fmt/format.h>
 #include <linux/fuse.h>
 #include <pthread.h>
-#include <csignal>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>

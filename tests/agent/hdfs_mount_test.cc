@@ -5,11 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <csignal>
 #include <spawn.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <csignal>
 
 #include "agent/csi/hdfs_volume.h"
 #include "agent/csi/volume_publisher.h"

@@ -1,11 +1,10 @@
 #include "lib/base/stop_signal.h"
 
 #include <gtest/gtest.h>
-#include <csignal>
 #include <sys/wait.h>
 #include <unistd.h>
-
 #include <cerrno>
+#include <csignal>
 
 #include "lib/base/clock.h"
 

@@ -1,12 +1,11 @@
 // The holder as a process, with real mounts of a folder: what it starts, what dies, what is found again.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <csignal>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>

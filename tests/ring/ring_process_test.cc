@@ -1,9 +1,8 @@
 // Writer and reader are processes that end without warning.
 #include <gtest/gtest.h>
-#include <csignal>
 #include <sys/wait.h>
 #include <unistd.h>
-
+#include <csignal>
 #include <cstring>
 #include <functional>
 #include <map>
