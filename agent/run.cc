@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "agent/facts/node_facts.h"
+#include "agent/health/health_watch.h"
 #include "agent/images/image_watch.h"
 #include "agent/mount_metrics.h"
 #include "agent/node_api.h"
@@ -81,7 +82,13 @@ struct ClusterPlan {
 class Agent {
  public:
   Agent(const AgentConfig& config, const Clock& clock, Logger& log)
-      : config_(config), clock_(clock), log_(log), metrics_(MetricsRegistry::Create()), facts_(config, clock) {}
+      : config_(config),
+        clock_(clock),
+        log_(log),
+        metrics_(MetricsRegistry::Create()),
+        facts_(config, clock),
+        health_({.node = config.node_name, .host_root = config.host_root, .nvml_library = config.nvml_library}, clock,
+                *metrics_) {}
 
   Status Run(std::stop_token stop) {
     metrics_->AddProcessMetrics(Version(), Revision());
@@ -166,7 +173,7 @@ class Agent {
     options.port = static_cast<uint16_t>(config_.metrics_port);
     auto routes = NodeRoutes(
         *metrics_, [this] { return View(); }, [this] { return WhyNotReady(); });
-    routes.merge(TraceRoutes(*collector_));
+    routes.merge(TraceRoutes(*collector_, [this] { return health_.Faults(); }));
     ASSIGN_OR_RETURN(http_, net::HttpServer::Start(options, std::move(routes), nullptr, clock_, log_));
     return Status();
   }
@@ -175,6 +182,8 @@ class Agent {
     if (cluster_.cache != nullptr) cluster_.cache->Start();
     std::jthread facts([this](std::stop_token end) { facts_.Run(std::move(end), [this] { Poke(); }); });
     std::stop_callback stop_facts(stop, [&facts] { facts.request_stop(); });
+    std::jthread health([this](std::stop_token end) { health_.Run(std::move(end)); });
+    std::stop_callback stop_health(stop, [&health] { health.request_stop(); });
     std::jthread traces([this](std::stop_token end) { collector_->Run(std::move(end)); });
     std::stop_callback stop_traces(stop, [&traces] { traces.request_stop(); });
     std::jthread images([this](std::stop_token end) {
@@ -235,6 +244,7 @@ class Agent {
   RealFileSystem files_;
   const std::unique_ptr<MetricsRegistry> metrics_;
   FactKeeper facts_;
+  HealthWatch health_;
   ClusterPlan cluster_;
   std::unique_ptr<PlanStore> store_;
   std::unique_ptr<PlanReconciler> reconciler_;

@@ -56,14 +56,18 @@ Result<WallTime> SinceOf(std::string_view query) {
   return InvalidArgumentError("the query may be since=NANOSECONDS of the Unix epoch, and nothing else");
 }
 
-net::ServerResponse OneRun(const Collector& collector, const net::ServerRequest& request) {
+using DeviceFaults = std::function<std::vector<analysis::DeviceFault>()>;
+
+net::ServerResponse OneRun(const Collector& collector, const DeviceFaults& device_faults,
+                           const net::ServerRequest& request) {
   const std::string_view rest = std::string_view(request.path).substr(kPrefix.size());
   const size_t slash = rest.rfind('/');
   const std::string run(rest.substr(0, slash));
   const std::string_view what = slash == std::string_view::npos ? "" : rest.substr(slash + 1);
   if (what == "tables") {
-    const analysis::Tables tables = collector.TablesOf(run);
+    analysis::Tables tables = collector.TablesOf(run);
     if (tables.processes.empty()) return Refuse(404, "run " + run + ": no process of it is traced here");
+    tables.device_faults = device_faults();
     return Answer(analysis::WriteTables(tables));
   }
   if (what == "records" || what == "pace") {
@@ -83,13 +87,14 @@ net::ServerResponse OneRun(const Collector& collector, const net::ServerRequest&
 
 }  // namespace
 
-std::map<std::string, net::Handler> TraceRoutes(const Collector& collector) {
+std::map<std::string, net::Handler> TraceRoutes(const Collector& collector, DeviceFaults device_faults) {
   std::map<std::string, net::Handler> routes;
   routes["GET /v1/traces"] = [&collector](const net::ServerRequest&, Deadline) {
     return Answer(RenderStates(collector.States()));
   };
-  routes["GET " + std::string(kPrefix)] = [&collector](const net::ServerRequest& request, Deadline) {
-    return OneRun(collector, request);
+  routes["GET " + std::string(kPrefix)] = [&collector, device_faults = std::move(device_faults)](
+                                              const net::ServerRequest& request, Deadline) {
+    return OneRun(collector, device_faults, request);
   };
   return routes;
 }

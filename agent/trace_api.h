@@ -9,15 +9,19 @@
 // answers only; the server is lib/net's. Thread-safe.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "agent/trace/collector.h"
 #include "lib/net/http_server.h"
 
 namespace paceline::agent {
 
+// `device_faults` gives what is wrong with the node's devices, for the tables; from any thread, and at once.
 // `collector` must outlive the routes.
-std::map<std::string, net::Handler> TraceRoutes(const Collector& collector);
+std::map<std::string, net::Handler> TraceRoutes(const Collector& collector,
+                                                std::function<std::vector<analysis::DeviceFault>()> device_faults);
 
 }  // namespace paceline::agent

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "analysis/comm_graph.h"
+#include "analysis/device_faults.h"
 #include "analysis/edge_cause.h"
 #include "analysis/mismatch.h"
 
@@ -442,6 +443,7 @@ Verdict Diagnose(const Tables& tables, const DiagnoseOptions& options) {
     verdict.cause = "there are no tables";
     verdict.confidence = 0;
   }
+  AddDeviceFaults(tables, &verdict);
   return verdict;
 }
 

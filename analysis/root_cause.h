@@ -6,6 +6,9 @@
 // (SOSP'25); the counters are those that NCCL gives a profiler plugin. Pure functions, any thread; time is linear in
 // the tables. The operator calls it on a trigger, pacectl on a file.
 //
+// What the devices of the nodes in question say of themselves (GPUs, network cards) is added to the evidence; no
+// verdict hangs on it.
+//
 // Missing data is never a verdict: what was not there is named, lowers the confidence, and where the answer would hang
 // on it the answer is kUnknown.
 #pragma once

@@ -190,6 +190,14 @@ Json WriteProcess(const ProcessView& process) {
   return json;
 }
 
+Json WriteFault(const DeviceFault& fault) {
+  return {{"node", fault.node},
+          {"device", fault.device},
+          {"fault", fault.fault},
+          {"value", fault.value},
+          {"unit", fault.unit}};
+}
+
 Json WriteLink(const LinkView& link) {
   return {{"comm", fmt::format("{:016x}", link.comm)},
           {"from", link.from},
@@ -266,6 +274,16 @@ void Restrict(int32_t& place, size_t size) {
   if (place < 0 || static_cast<size_t>(place) >= size) place = -1;
 }
 
+DeviceFault ReadFault(Reader& reader) {
+  DeviceFault fault;
+  fault.node = reader.Text("node");
+  fault.device = reader.Text("device");
+  fault.fault = reader.Text("fault");
+  fault.value = reader.Rate("value");
+  fault.unit = reader.Text("unit");
+  return fault;
+}
+
 ProcessView ReadProcess(Reader& reader) {
   ProcessView process;
   process.node = reader.Text("node");
@@ -301,6 +319,7 @@ Json WriteTables(const Tables& tables) {
   Json json = {
       {"version", kVersion}, {"missing", tables.missing}, {"processes", Json::array()}, {"links", Json::array()}};
   for (const LinkView& link : tables.links) json["links"].push_back(WriteLink(link));
+  for (const DeviceFault& fault : tables.device_faults) json["deviceFaults"].push_back(WriteFault(fault));
   for (const ProcessView& process : tables.processes) json["processes"].push_back(WriteProcess(process));
   return json;
 }
@@ -339,6 +358,8 @@ Result<Tables> ReadTables(const Json& json) {
   }
   reader.Each("processes", kMaxProcesses, [&](Reader& element) { tables.processes.push_back(ReadProcess(element)); });
   reader.Each("links", kMaxEntries, [&](Reader& element) { tables.links.push_back(ReadLink(element)); });
+  reader.Each("deviceFaults", kMaxEntries,
+              [&](Reader& element) { tables.device_faults.push_back(ReadFault(element)); });
   RETURN_IF_ERROR(reader.status());
   return tables;
 }
@@ -351,6 +372,7 @@ Result<Tables> ParseTables(std::string_view text) {
 void Append(Tables more, Tables& all) {
   for (ProcessView& process : more.processes) all.processes.push_back(std::move(process));
   all.links.insert(all.links.end(), more.links.begin(), more.links.end());
+  for (DeviceFault& fault : more.device_faults) all.device_faults.push_back(std::move(fault));
   for (std::string& missing : more.missing) all.missing.push_back(std::move(missing));
 }
 

@@ -99,9 +99,20 @@ struct LinkView {
   double bytes_per_second = 0;  // while steps were with the network
 };
 
+// What is wrong with a device of a node, or was lately. What is well is not told.
+struct DeviceFault {
+  std::string node;
+  std::string device;  // "GPU 3", "eth0", "mlx5_0 port 1"
+  std::string fault;   // "receive errors"
+  double value = 0;    // how much of it
+  std::string unit;    // "in the last minute"
+  friend bool operator==(const DeviceFault&, const DeviceFault&) = default;
+};
+
 struct Tables {
   std::vector<ProcessView> processes;
   std::vector<LinkView> links;
+  std::vector<DeviceFault> device_faults;
   std::vector<std::string> missing;  // agents that gave no answer, and why
 };
 

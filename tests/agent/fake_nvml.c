@@ -32,6 +32,26 @@ int nvmlDeviceGetName(void* device, char* text, unsigned length) {
 int nvmlDeviceGetUUID(void* device, char* text, unsigned length) {
   return device == &first_device ? Put("GPU-1", text, length) : 2;
 }
+// Power cap, which is usual, and heat.
+int nvmlDeviceGetCurrentClocksThrottleReasons(void* device, unsigned long long* reasons) {
+  (void)device;
+  *reasons = 0x4 | 0x40;
+  return 0;
+}
+int nvmlDeviceGetTotalEccErrors(void* device, int error_type, int counter_type, unsigned long long* count) {
+  (void)device;
+  *count = error_type == 1 && counter_type == 0 ? 2 : 0;
+  return 0;
+}
+// Two links; the second one fails a little more each time that it is asked.
+int nvmlDeviceGetNvLinkErrorCounter(void* device, unsigned link, int counter, unsigned long long* count) {
+  static unsigned long long errors = 100;
+  (void)device;
+  if (link > 1) return 2;
+  *count = link == 1 && counter == 2 ? ++errors : 0;
+  return 0;
+}
+
 int nvmlDeviceGetMemoryInfo(void* device, unsigned long long* memory) {
   (void)device;
   memory[0] = 150754820096ull;

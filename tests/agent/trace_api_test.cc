@@ -15,7 +15,7 @@ class TraceApiTest : public ::testing::Test {
     CollectorOptions options;
     options.folders = [] { return std::vector<TraceFolder>{{"/nonexistent", "team", "uid"}}; };
     collector_ = std::make_unique<Collector>(std::move(options), files_, clock_, *metrics_);
-    routes_ = TraceRoutes(*collector_);
+    routes_ = TraceRoutes(*collector_, [this] { return device_faults_; });
   }
   net::ServerResponse Get(const std::string& path, const std::string& query = "") {
     net::ServerRequest request;
@@ -29,6 +29,7 @@ class TraceApiTest : public ::testing::Test {
   RealFileSystem files_;
   RealClock clock_;
   const std::unique_ptr<MetricsRegistry> metrics_ = MetricsRegistry::Create();
+  std::vector<analysis::DeviceFault> device_faults_;
   std::unique_ptr<Collector> collector_;
   std::map<std::string, net::Handler> routes_;
 };

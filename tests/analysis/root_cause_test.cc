@@ -199,6 +199,33 @@ TEST(RootCauseWalk, SaysWhatItCouldNotSee) {
   EXPECT_FALSE(verdict.not_visible.empty());
 }
 
+TEST(RootCauseWalk, AddsWhatTheDevicesOfTheNodesInQuestionSay) {
+  Tables tables = Stuck(Fault::kNeverLaunches, 2);
+  for (size_t i = 0; i < tables.processes.size(); i++) tables.processes[i].node = "n" + std::to_string(i);
+  tables.device_faults = {{"n1", "eth0", "receive errors", 7, "in the last minute"},
+                          {"n2", "GPU 3", "Xid 79", 1, "in the last ten minutes"}};
+  const auto told = [&](const Verdict& verdict) {
+    std::vector<std::string> names;
+    for (const Evidence& evidence : verdict.evidence) {
+      if (evidence.name.find(" of n") != std::string::npos) names.push_back(evidence.name);
+    }
+    return names;
+  };
+  const Verdict verdict = Diagnose(tables);
+  EXPECT_EQ(RanksOf(verdict), std::vector<int32_t>{2});
+  EXPECT_EQ(told(verdict), std::vector<std::string>{"GPU 3 of n2: Xid 79"});
+  EXPECT_EQ(verdict.evidence.back().unit, "in the last ten minutes");
+
+  Tables link = Stuck(Fault::kLinkFrozen, 1);  // its other end is rank 2
+  for (size_t i = 0; i < link.processes.size(); i++) link.processes[i].node = "n" + std::to_string(i);
+  link.device_faults = tables.device_faults;
+  EXPECT_EQ(told(Diagnose(link)).size(), 2u);
+
+  Tables nothing;
+  nothing.device_faults.assign(20, tables.device_faults[0]);
+  EXPECT_EQ(told(Diagnose(nothing)).size(), 8u) << "of all nodes, and no more than can be read";
+}
+
 TEST(RootCauseWalk, HasNoVerdictWithoutTables) {
   Verdict verdict = Diagnose({});
   EXPECT_EQ(verdict.category, Category::kUnknown);

@@ -16,6 +16,7 @@ using namespace std::chrono_literals;
 Tables Example() {
   Tables tables = RingModel(3, 2, collectives::Function::kAllReduce, {Fault::kLinkFrozen, 1, 4}).Snapshot();
   tables.missing = {"node-9: refused"};
+  tables.device_faults = {{"node-1", "GPU 3", "Xid 79", 1, "in the last ten minutes"}};
   ProcessView& process = tables.processes[0];
   process.state = ProcessState::kStopped;
   process.ended_for = 3s;
@@ -39,6 +40,7 @@ TEST(TablesJson, KeepsEverything) {
   EXPECT_EQ(process.ended_for, 3s);
   EXPECT_EQ(process.proxy_thread->throttled, 0.125);
   EXPECT_EQ(read->processes[1].proxies[0].still, 5s);
+  EXPECT_EQ(read->device_faults, Example().device_faults);
   EXPECT_EQ(WriteVerdict(Diagnose(*read)), WriteVerdict(Diagnose(Example())));
 }
 

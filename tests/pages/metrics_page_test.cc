@@ -11,6 +11,7 @@
 #include "agent/csi/csi_server.h"
 #include "agent/csi/deps_metrics.h"
 #include "agent/csi/scratch_volume.h"
+#include "agent/health/health_watch.h"
 #include "agent/mount_metrics.h"
 #include "agent/node_api.h"
 #include "agent/trace/collector.h"
@@ -101,6 +102,7 @@ Families AgentFamilies() {
   const agent::DepsMetrics dependencies(*metrics);
   RealFileSystem files;
   agent::Collector collector({}, files, clock, *metrics);
+  const agent::HealthWatch health({}, clock, *metrics);
   NothingToDo reconciler;
   kube::Controller controller({.name = "nodeplan"}, reconciler, clock, *log, *metrics);
   fakes::ApiServer server(clock);
