@@ -6,7 +6,7 @@
 Agents and operator run as processes, on the nodes n1 and n2 and here. A traced TrainingJob of four workers does collectives
 over TCP through the NCCL plugin that the agents' trace volumes bring, driven as NCCL drives it (tests/collectives). One rank
 is stopped, goes on, and is killed at last: each time the right rank, pod and node are named in time, and nothing is when all
-is well. Ends with "N passed, N failed, N skipped". Without KUBECONFIG all is skipped.
+is well. A line as NVIDIA's driver writes it to the kernel's log when a GPU fails stands beside the verdict. Ends with "N passed, N failed, N skipped". Without KUBECONFIG all is skipped.
 """
 import json
 import os
@@ -23,6 +23,7 @@ from nodes import NODES, in_node  # noqa: E402
 WORKER_FOLDER = os.path.realpath(os.path.join(nodes.PROGRAMS, "..", "tests", "bin"))
 RANKS = 4
 PORT = 7000
+XID_DEVICE = "PCI:0000:18:00"
 # Seconds. The verdict is due 2 s after the alert; here kubectl, this script and whatever else runs take their time, too.
 ALERT_LIMIT, VERDICT_LIMIT = 10, 10
 
@@ -127,6 +128,12 @@ def people_see_it(context, name, run, rank):
     bed.expect(len(done) > 100 and {e["name"] for e in done} == {"AllReduce"}, f"{len(events)} events, {done[:2]}")
 
 
+def write_xid():
+    """As the driver of the machine, whose kernel all nodes share, would."""
+    with open("/dev/kmsg", "w", encoding="utf-8") as file:
+        file.write(f"NVRM: Xid ({XID_DEVICE}): 79, pid='<unknown>', written by a test of Paceline")
+
+
 def stop_and_go_on(context, name, run):
     rank = 2
     pod = pod_of(context, name, rank)
@@ -136,6 +143,8 @@ def stop_and_go_on(context, name, run):
                             and newest(context, "Open"), 40)
     within_limits(started, incident)
     expect_verdict(incident, ("HostStuck", "NotLaunched"), rank, pod)
+    bed.expect([e for e in incident["status"]["evidence"] if e["name"] == f"GPU {XID_DEVICE[4:]} of {pod['spec']['nodeName']}: Xid 79"],
+               json.dumps(incident["status"]))
     bed.expect(incident["spec"]["run"] == run, json.dumps(incident["spec"]))
     bed.wait_for("the run names it", lambda: incident["metadata"]["name"] in (bed.get("trainingrun", run, context.ns)["status"].get("incidents") or []))
     notes = bed.wait_for("the job has an event", lambda: context.event_notes(name, "TrainingStalled"))
@@ -172,6 +181,7 @@ def check(context):
         run = started["metadata"]["name"]
         sources = {stage["name"]: stage.get("source") for stage in started["status"]["stages"]}
         bed.expect(sources.get("FirstStep") == sources.get("CommunicatorReady") == "Tracer", json.dumps(started["status"]["stages"]))
+        write_xid()  # agents look every 10 s
         time.sleep(12)  # a healthy while: longer than it takes to raise an alert
         bed.expect(not incidents(context), json.dumps(incidents(context)))
         stop_and_go_on(context, name, run)
