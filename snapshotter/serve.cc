@@ -54,6 +54,7 @@ Json StatsJson(const blocks::ImageReader& image, const blocks::ChunkCache& cache
           {"originRequests", stats.origin_requests},
           {"prefetchedBytes", stats.prefetched_bytes},
           {"damagedChunks", stats.damaged_chunks},
+          {"lostChunks", stats.lost_chunks},
           {"cache",
            {{"usedBytes", kept.used_bytes},
             {"evictedChunks", kept.evicted_chunks},
