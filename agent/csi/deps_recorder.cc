@@ -25,6 +25,13 @@ RecordingResult ResultOf(const Status& status) {
   return status.code() == StatusCode::kAborted ? RecordingResult::kAborted : RecordingResult::kFailed;
 }
 
+std::map<std::string, std::string> RecorderOf(const InstallVolume& volume, const std::string& node) {
+  return {{"namespace", volume.pod.ns},
+          {"pod", volume.pod.name},
+          {"serviceAccount", volume.fate.service_account},
+          {"node", node}};
+}
+
 }  // namespace
 
 Result<InstallReport> ParseInstallReport(std::string_view text) {
@@ -165,10 +172,7 @@ void DepsRecorder::Record(const std::string& volume_id, const InstallVolume& vol
   request.ttl = volume.order.ttl;
   request.lease_folder = options_.lease_folder;
   request.convert.threads = options_.threads;
-  request.recorded_by = {{"namespace", volume.pod.ns},
-                         {"pod", volume.pod.name},
-                         {"serviceAccount", volume.fate.service_account},
-                         {"node", options_.node}};
+  request.recorded_by = RecorderOf(volume, options_.node);
   RecordingEnd end{.install_seconds = report.seconds};
   const TimePoint begin = clock_.Now();
   const auto run = [&]() -> Status {

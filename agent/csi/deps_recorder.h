@@ -18,7 +18,6 @@
 #include "agent/csi/deps_order.h"
 #include "agent/csi/volume_host.h"
 #include "lib/base/mutex.h"
-#include "lib/blocks/format/blob_store.h"
 #include "lib/deps/trust.h"
 
 namespace paceline {

@@ -19,6 +19,7 @@ constexpr char kHeldKind[] = "deps";
 constexpr char kServer[] = "paceline-snapshotter";
 constexpr char kFateSuffix[] = ".json";
 constexpr char kControlVariable[] = "PACELINE_SNAPSHOTTER_CONTROL";
+constexpr char kKeeperVariable[] = "PACELINE_SNAPSHOTTER_KEEPER";
 constexpr char kHotSetVariable[] = "PACELINE_SNAPSHOTTER_HOT_SET";
 constexpr char kWrapperName[] = "paceline-deps";
 constexpr unsigned kOpenMode = 0777;  // any user of the pod may write
@@ -291,8 +292,9 @@ Status DepsVolumeImpl::MountSnapshot(const VolumeSpec& spec, const std::string& 
   // Not as flags, with which an older snapshotter would not start.
   order.environment[kControlVariable] = "{control}";
   order.environment[kHotSetVariable] = "record";
+  order.environment[kKeeperVariable] = "yes";
   Result<HeldMount> mount = holder_->Start(order, limit);
-  for (const char* newest : {kHotSetVariable, kControlVariable}) {
+  for (const char* newest : {kKeeperVariable, kHotSetVariable, kControlVariable}) {
     if (mount.status().code() != StatusCode::kPermissionDenied) break;
     // A holder that is older than this agent lets no such variable through. The mount works without.
     order.environment.erase(newest);

@@ -19,7 +19,6 @@
 #include "agent/csi/holder_client.h"
 #include "agent/csi/volume_host.h"
 #include "agent/csi/volume_type.h"
-#include "lib/base/filesystem.h"
 #include "lib/base/log.h"
 #include "lib/deps/trust.h"
 

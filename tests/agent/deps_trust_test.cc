@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/agent/deps_volume_fixture.h"
 #include "tests/fakes/test_keys.h"
 

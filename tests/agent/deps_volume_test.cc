@@ -3,8 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "lib/base/json.h"
 #include "lib/deps/lease.h"
+#include "lib/deps/snapshot_store.h"
 #include "tests/agent/deps_volume_fixture.h"
 
 namespace paceline::agent {

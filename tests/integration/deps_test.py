@@ -239,15 +239,24 @@ def first_run_is_recorded(context):
     return seconds, name
 
 
+def kill_the_server(node):
+    """Of the one mounted snapshot of a node, at once; readers wait until the holder has another one."""
+    def mounts():
+        return json.loads(in_node(node, f"{PROGRAMS}/paceline-holder", "list"))["mounts"]
+    (mount,) = [mount for mount in mounts() if mount["name"].startswith("deps-")]
+    in_node(node, "kill", "-KILL", str(mount["pid"]))
+
+
 def second_run_mounts_it(context, agents, installed_seconds, name):
     uid = job(context, "second", NODES[1], env={"WAITS": "1"})["metadata"]["uid"]
     line = await_log(context, "second", "paceline-deps:")
     bed.expect("dependencies in place after 0.0 s" in line, line)
     await_log(context, "second", f"sum {sum(range(200))}")
+    kill_the_server(NODES[1])
     agents[1].end("KILL")
     pod = pods_of(context, "second")[0]["metadata"]["name"]
     bed.kubectl("exec", pod, "-n", context.ns, "--", "touch", "/opt/venv/go")
-    await_log(context, "second", "done")  # half of the modules is read with no agent at all
+    await_log(context, "second", "done")  # half of the modules is read with no agent at all, after a death of their server
     agents[1].start()
     bed.wait_for("the agent is ready again", lambda: is_ready(NODES[1]))
     finish(context, "second", True)
