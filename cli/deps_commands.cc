@@ -1,7 +1,6 @@
 #include "cli/deps_commands.h"
 
 #include <fmt/format.h>
-
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

@@ -292,7 +292,7 @@ Status DepsVolumeImpl::MountSnapshot(const VolumeSpec& spec, const std::string& 
   // Not as flags, with which an older snapshotter would not start.
   order.environment[kControlVariable] = "{control}";
   order.environment[kHotSetVariable] = "record";
-  order.environment[kKeeperVariable] = "yes";
+  order.environment[kKeeperVariable] = "true";
   Result<HeldMount> mount = holder_->Start(order, limit);
   for (const char* newest : {kKeeperVariable, kHotSetVariable, kControlVariable}) {
     if (mount.status().code() != StatusCode::kPermissionDenied) break;

@@ -33,7 +33,7 @@ class DepsKeeperTest : public ::testing::Test {
     options.node = node;
     options.open_for_reading = [this] { return Open(blocks::StoreAccess::kRead); };
     options.open_for_writing = [this] { return Open(); };
-    options.list_used = [this, node] { return used_[node]; };
+    options.list_used = [this, node] { return used_.at(node); };
     options.metrics = &metrics_;
     return std::make_unique<DepsKeeper>(std::move(options), clock_, log_.logger());
   }

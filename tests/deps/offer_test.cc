@@ -151,6 +151,7 @@ TEST_F(OfferTest, WhatCannotBeReadIsPutAsideAsWell) {
 TEST(Trust, ReadsKeysAnewAndRefusesToGuess) {
   fakes::SimulatedClock clock;
   fakes::MemoryFileSystem files(clock);
+  ASSERT_TRUE(files.MakeDirectories("/k").ok());
   ASSERT_TRUE(files.WriteFileAtomically("/k/signing.pem", fakes::kTestKey).ok());
   ASSERT_TRUE(files.WriteFileAtomically("/k/trusted.pem", fakes::kOtherTestPublicKey).ok());
   Result<Trust> trust = LoadTrust({"/k/signing.pem", "/k/trusted.pem", true}, files);

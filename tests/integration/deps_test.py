@@ -79,7 +79,7 @@ def processes():
         "--stop-mounts", "yes"))) for node in NODES]
     agents = nodes.agents("--dependencies-store", f"file://{STORE}", "--dependencies-wrapper", f"{PROGRAMS}/paceline-deps",
                           "--dependencies-find-limit", "3s", "--dependencies-signing-key", f"{KEYS}/signing.pem",
-                          "--dependencies-require-signatures", "yes", "--dependencies-collect-period", "2s", "--dependencies-collect-grace", "5s")
+                          "--dependencies-require-signatures", "--dependencies-collect-period", "2s", "--dependencies-collect-grace", "5s")
     return holders, agents
 
 

@@ -247,7 +247,7 @@ TEST_F(ImageMountTest, ASuccessorRemovesWhatAKilledServerLeft) {
 }
 
 TEST_F(ImageMountTest, WithAKeeperReadersWaitForTheSuccessorOfAKilledServer) {
-  const std::vector<std::string> kept = {"--keeper", "yes", "--writable"};
+  const std::vector<std::string> kept = {"--keeper", "--writable"};
   pid_t server = Serve(kept);
   const std::string elsewhere = Path("bound");  // as a container has it
   mkdir(elsewhere.c_str(), 0755);
