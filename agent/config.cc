@@ -27,6 +27,11 @@ Status Check(const AgentConfig& config) {
   if (!config.hdfs_file_root.empty()) RETURN_IF_ERROR(CheckFolder("hdfs.fileRoot", config.hdfs_file_root));
   if (!config.trace_folder.empty()) RETURN_IF_ERROR(CheckFolder("trace.folder", config.trace_folder));
   RETURN_IF_ERROR(CheckFolder("dependencies.wrapper", config.dependencies_wrapper));
+  const bool has_keys = !config.dependencies_signing_key.empty() || !config.dependencies_trusted_keys.empty();
+  if (config.dependencies_require_signatures && !has_keys) {
+    return InvalidArgumentError(
+        "dependencies.requireSignatures: set dependencies.signingKey or dependencies.trustedKeys as well");
+  }
   if (!config.host_root.empty()) RETURN_IF_ERROR(CheckFolder("hostRoot", config.host_root));
   return Status();
 }
@@ -88,6 +93,20 @@ void AddDependencyFields(ConfigSpec& spec, AgentConfig* config) {
   spec.Add("dependencies.recordThreads", &config->dependencies_threads,
            "Threads that compress what is recorded, at the lowest priority.")
       .Range(1, 64);
+  spec.Add("dependencies.signingKey", &config->dependencies_signing_key,
+           "PEM file with the private Ed25519 key that recordings are signed with. Empty: they are not signed.");
+  spec.Add("dependencies.trustedKeys", &config->dependencies_trusted_keys,
+           "PEM file with the public Ed25519 keys of those who may record, one after the other. The signing key's own "
+           "is trusted without being named.");
+  spec.Add("dependencies.requireSignatures", &config->dependencies_require_signatures,
+           "Mount no snapshot that is not signed with one of these keys: its install runs instead.");
+  spec.Add("dependencies.collectPeriod", &config->dependencies_collect_period,
+           "How often ended and superseded snapshots are removed from the store, by whichever agent comes first. 0: "
+           "never from here.");
+  spec.Add("dependencies.collectGrace", &config->dependencies_collect_grace,
+           "How long a snapshot, and what nothing names any more, is left alone after its end. Must be far longer than "
+           "clocks differ and pods take to start.")
+      .Positive();
   blocks::AddRegistryFields(spec, &config->registry);
 }
 

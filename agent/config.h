@@ -34,6 +34,11 @@ struct AgentConfig {
   Duration dependencies_find_limit = std::chrono::seconds(10);
   Duration dependencies_mount_limit = std::chrono::seconds(30);
   int dependencies_threads = 1;
+  std::string dependencies_signing_key;
+  std::string dependencies_trusted_keys;
+  bool dependencies_require_signatures = false;
+  Duration dependencies_collect_period = std::chrono::hours(6);
+  Duration dependencies_collect_grace = std::chrono::hours(24);
   blocks::RegistryConfig registry;
   std::string snapshotter_socket = "/run/paceline/snapshotter/status.sock";
   std::string advertise_address;

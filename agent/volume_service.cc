@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "agent/csi/deps_keeper.h"
 #include "agent/csi/deps_volume.h"
 #include "agent/csi/hdfs_volume.h"
 #include "agent/csi/holder_client.h"
@@ -25,12 +26,18 @@ blocks::RegistryOptions RegistryOptionsOf(const AgentConfig& config) {
   return options;
 }
 
-// Where recorders of a store meet: in a folder store itself, else on this node.
-std::string LeaseFolderOf(const AgentConfig& config) {
+// "file:///FOLDER" or "/FOLDER" -> "/FOLDER"; "" for another store.
+std::string StoreFolderOf(const AgentConfig& config) {
   constexpr std::string_view kFile = "file://";
   const std::string& store = config.dependencies_store;
-  if (store.starts_with(kFile)) return store.substr(kFile.size()) + "/leases";
-  return store.starts_with('/') ? store + "/leases" : config.state_dir + "/deps-leases";
+  if (store.starts_with(kFile)) return store.substr(kFile.size());
+  return store.starts_with('/') ? store : "";
+}
+
+// Where recorders of a store meet: in a folder store itself, else on this node.
+std::string LeaseFolderOf(const AgentConfig& config) {
+  const std::string folder = StoreFolderOf(config);
+  return folder.empty() ? config.state_dir + "/deps-leases" : folder + "/leases";
 }
 
 DepsVolumeOptions DepsOptionsOf(const AgentConfig& config, const FileSystem& files, const Clock& clock) {
@@ -46,7 +53,12 @@ DepsVolumeOptions DepsOptionsOf(const AgentConfig& config, const FileSystem& fil
     return blocks::OpenStoreUrl(store, access, registry, files, clock);
   };
   options.open_for_reading = [open] { return open(blocks::StoreAccess::kRead); };
-  options.recorder.open_for_writing = [open] { return open(blocks::StoreAccess::kWrite); };
+  options.open_for_writing = [open] { return open(blocks::StoreAccess::kWrite); };
+  options.recorder.open_for_writing = options.open_for_writing;
+  options.trust = {config.dependencies_signing_key, config.dependencies_trusted_keys,
+                   config.dependencies_require_signatures};
+  options.recorder.trust = options.trust;
+  options.node = options.recorder.node = config.node_name;
   options.recorder.lease_folder = LeaseFolderOf(config);
   options.recorder.threads = config.dependencies_threads;
   return options;
@@ -82,6 +94,7 @@ class VolumeServiceImpl final : public VolumeService {
                                                 .registration_socket = config_.registration_socket},
                                                publisher_, clock_, log_, metrics));
     dependencies_->recorder().Start();
+    keeper_->Start();
     thread_ = std::jthread([this](std::stop_token stop) { LookAfter(std::move(stop)); });
     return Status();
   }
@@ -104,6 +117,7 @@ class VolumeServiceImpl final : public VolumeService {
 
   void Shutdown(Duration grace) override {
     thread_.request_stop();
+    keeper_.reset();
     if (server_ != nullptr) server_->Shutdown(grace);
     if (thread_.joinable()) thread_.join();
   }
@@ -124,6 +138,18 @@ class VolumeServiceImpl final : public VolumeService {
       pods_.SeeDependencies(pod, end);
       on_news_();
     };
+    DepsKeeperOptions keeper;
+    keeper.store = options.store;
+    keeper.folder = StoreFolderOf(config_);
+    keeper.lease_folder = options.recorder.lease_folder;
+    keeper.node = options.node;
+    keeper.open_for_reading = options.open_for_reading;
+    keeper.open_for_writing = options.open_for_writing;
+    keeper.collect_period = config_.dependencies_collect_period;
+    keeper.grace = config_.dependencies_collect_grace;
+    keeper.list_used = [this] { return dependencies_->UsedSnapshots(); };
+    keeper.metrics = &dependency_metrics_;
+    keeper_ = std::make_unique<DepsKeeper>(std::move(keeper), clock_, log_);
     std::unique_ptr<DepsVolume> dependencies = DepsVolume::New(
         std::move(options), NewHolderClient(config_.holder_socket, clock_), *host_, files_, clock_, log_);
     dependencies_ = dependencies.get();
@@ -167,6 +193,7 @@ class VolumeServiceImpl final : public VolumeService {
   const std::unique_ptr<VolumeHost> host_;
   PodReports pods_;
   DepsVolume* dependencies_ = nullptr;  // the publisher's
+  std::unique_ptr<DepsKeeper> keeper_;
   VolumePublisher publisher_;
   std::unique_ptr<CsiServer> server_;
   std::jthread thread_;

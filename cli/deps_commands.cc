@@ -1,6 +1,7 @@
 #include "cli/deps_commands.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -16,7 +17,8 @@
 #include "cli/progress_line.h"
 #include "lib/base/units.h"
 #include "lib/blocks/image/image_check.h"
-#include "lib/deps/lease.h"
+#include "lib/deps/collector.h"
+#include "lib/deps/quarantine.h"
 
 namespace paceline::cli {
 namespace {
@@ -50,6 +52,7 @@ class DepsRunner {
   int List();
   int Show();
   int Verify();
+  int Lift();
   int Collect();
   int Explain();
 
@@ -62,7 +65,7 @@ class DepsRunner {
   Result<deps::FoundSnapshot> Named(blocks::BlobStore& store) const;
   Result<std::vector<deps::FoundSnapshot>> Snapshots(blocks::BlobStore& store) const;
   int RecordPrivately(const deps::RecordRequest& request, const deps::RecordOutcome& outcome) const;
-  Status CheckSnapshot(blocks::BlobStore& store, const deps::FoundSnapshot& snapshot) const;
+  Status CheckSnapshot(blocks::BlobStore& store, const deps::FoundSnapshot& snapshot, const deps::Trust& trust) const;
   Result<std::pair<deps::FoundSnapshot, std::vector<deps::KeyDifference>>> Nearest(blocks::BlobStore& store,
                                                                                    const Json& now) const;
 
@@ -101,6 +104,10 @@ Result<deps::RecordRequest> DepsRunner::RequestToRecord() const {
   request.records_again = options_.records_again;
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   request.convert.threads = options_.threads > 0 ? options_.threads : cores;
+  ASSIGN_OR_RETURN(request.trust, deps::LoadTrust(options_.key.trust, RealFileSystem()));
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  request.recorded_by = {{"user", std::to_string(geteuid())}, {"host", host}};
   if (options_.empties_first) RETURN_IF_ERROR(EmptyDirectories(request.key.capture));
   return request;
 }
@@ -223,12 +230,23 @@ int DepsRunner::Show() {
   return 0;
 }
 
-Status DepsRunner::CheckSnapshot(blocks::BlobStore& store, const deps::FoundSnapshot& snapshot) const {
+Status DepsRunner::CheckSnapshot(blocks::BlobStore& store, const deps::FoundSnapshot& snapshot,
+                                 const deps::Trust& trust) const {
   std::atomic<uint64_t> done{0};
   const ProgressLine line(
       clock_, [&] { return fmt::format("{} of {} checked", SizeText(done), SizeText(snapshot.record.stored_bytes)); });
   blocks::CheckOptions check;
   check.on_progress = [&done](uint64_t bytes) { done += bytes; };
+  if (snapshot.manifest.quarantine) {
+    return NotFoundError("put aside: " + snapshot.manifest.quarantine->why + "; see pacectl deps lift");
+  }
+  if (trust.is_required) {
+    ASSIGN_OR_RETURN(const deps::SignatureFacts signature,
+                     deps::LookAtSignature(store, snapshot.descriptor.digest, trust.trusted, Soon()));
+    if (signature.state != deps::SignatureState::kGood) {
+      return PermissionDeniedError(deps::ExplainSignature(signature));
+    }
+  }
   RETURN_IF_ERROR(blocks::CheckLayer(store, snapshot.manifest.layer, check, clock_, {}).status());
   const blocks::Digest image = blocks::Sha256Of(deps::DerivedImage(snapshot.manifest, snapshot.descriptor));
   return store.GetManifest(image.ToString(), Soon()).status();
@@ -246,17 +264,30 @@ int DepsRunner::Verify() {
     list = one.status();
   }
   if (!list.ok()) return Fail(list.status());
+  const Result<deps::Trust> trust = deps::LoadTrust(options_.key.trust, RealFileSystem());
+  if (!trust.ok()) return Fail(trust.status());
   bool is_broken = false;
   Table table{{"KEY", "STATUS"}, {}};
   nlohmann::json values = nlohmann::json::array();
   for (const deps::FoundSnapshot& snapshot : *list) {
-    const Status status = CheckSnapshot(**store, snapshot);
+    const Status status = CheckSnapshot(**store, snapshot, *trust);
     is_broken = is_broken || !status.ok();
     table.rows.push_back({snapshot.manifest.key.substr(0, 12), status.ok() ? "ok" : status.message()});
     values.push_back({{"key", snapshot.manifest.key}, {"ok", status.ok()}, {"error", status.message()}});
   }
   fmt::print("{}", format_ == OutputFormat::kTable ? RenderTable(table) : RenderValue(values, format_));
   return is_broken ? kExitBroken : 0;
+}
+
+int DepsRunner::Lift() {
+  Result<std::unique_ptr<blocks::BlobStore>> store = OpenStore(blocks::StoreAccess::kWrite);
+  if (!store.ok()) return Fail(store.status());
+  const Result<deps::FoundSnapshot> snapshot = Named(**store);
+  if (!snapshot.ok()) return Fail(snapshot.status());
+  const Status lifted = deps::LiftQuarantine(**store, snapshot->manifest.key, Soon());
+  if (!lifted.ok()) return Fail(lifted);
+  fmt::print(stderr, "{} is offered again\n", snapshot->manifest.key.substr(0, 12));
+  return 0;
 }
 
 int DepsRunner::Collect() {
@@ -266,38 +297,20 @@ int DepsRunner::Collect() {
   }
   const Result<Duration> grace = ParseDuration(options_.grace);
   if (!grace.ok()) return Fail(grace.status());
-  const auto mode = options_.is_dry_run ? blocks::CollectMode::kDryRun : blocks::CollectMode::kRemove;
-  Result<std::unique_ptr<blocks::BlobStore>> store =
-      OpenStore(options_.is_dry_run ? blocks::StoreAccess::kRead : blocks::StoreAccess::kWrite);
-  if (!store.ok()) return Fail(store.status());
-  const Result<deps::Lease> lease =
-      deps::Lease::Take(LeaseFolderOf(options_.key.store), deps::kStoreLease, deps::Lease::Mode::kExclusive, clock_,
-                        Deadline::After(clock_, Duration(0)));
-  if (!lease.ok()) return Fail(AbortedError("somebody records into this store now; try again later"));
-  const Result<deps::SnapshotList> list = deps::ListSnapshots(**store, "", Soon());
-  if (!list.ok()) return Fail(list.status());
-  uint64_t ended = 0;
-  for (const deps::FoundSnapshot& snapshot : list->snapshots) {
-    if (!deps::HasEnded(snapshot.record, clock_.WallNow())) continue;
-    ++ended;
-    if (options_.is_dry_run) continue;
-    if (const Status removed = deps::RemoveSnapshot(**store, snapshot, Soon()); !removed.ok()) return Fail(removed);
+  deps::CollectOptions collect;
+  collect.grace = *grace;
+  collect.mode = options_.is_dry_run ? blocks::CollectMode::kDryRun : blocks::CollectMode::kRemove;
+  const Result<deps::CollectReport> report =
+      deps::CollectStore(folder, LeaseFolderOf(options_.key.store), collect, clock_);
+  if (report.status().code() == StatusCode::kAborted) {
+    return Fail(AbortedError("somebody records into this store now; try again later"));
   }
-  const Result<blocks::CollectedBlobs> blobs = blocks::CollectFolderStore(folder, *grace, mode, clock_);
-  if (!blobs.ok()) return Fail(blobs.status());
-  if (format_ != OutputFormat::kTable) {
-    fmt::print("{}", RenderValue({{"expiredSnapshots", ended},
-                                  {"removedBlobs", blobs->removed},
-                                  {"removedBytes", blobs->removed_bytes},
-                                  {"youngBlobs", blobs->young},
-                                  {"keptBlobs", blobs->kept},
-                                  {"dryRun", options_.is_dry_run}},
-                                 format_));
-  } else {
-    fmt::print("{}{} expired snapshots, {} blobs with {}; {} blobs are in use, {} too young to tell\n",
-               options_.is_dry_run ? "would remove: " : "removed: ", ended, blobs->removed,
-               SizeText(blobs->removed_bytes), blobs->kept, blobs->young);
+  if (!report.ok()) return Fail(report.status());
+  for (const std::string& broken : report->broken) {
+    fmt::print(stderr, "{}", RenderNotice(kBrokenSnapshotAdvice, "pacectl: " + broken));
   }
+  fmt::print("{}", format_ == OutputFormat::kTable ? CollectSummary(*report, options_.is_dry_run)
+                                                   : RenderValue(CollectValue(*report, options_.is_dry_run), format_));
   return 0;
 }
 
@@ -309,6 +322,7 @@ Result<std::pair<deps::FoundSnapshot, std::vector<deps::KeyDifference>>> DepsRun
   std::pair<deps::FoundSnapshot, std::vector<deps::KeyDifference>> nearest;
   bool is_first = true;
   for (const deps::FoundSnapshot& snapshot : all) {
+    if (snapshot.record.key_document.empty()) continue;
     const Json recorded = ParseJson(snapshot.record.key_document).value_or(Json::object());
     std::vector<deps::KeyDifference> differences = deps::ExplainDifference(recorded, now);
     if (!is_first && differences.size() >= nearest.second.size()) continue;
@@ -368,8 +382,12 @@ class DepsGroup final : public DepsCommands {
     CLI::App* list = AddReader("ls", "snapshots of a store, newest first", &DepsRunner::List);
     list->add_flag("-A,--all-namespaces", options_.shows_all, "of every namespace");
     AddName(*AddReader("show", "all that is known of a snapshot", &DepsRunner::Show))->required();
-    AddName(*AddReader("verify", "read snapshots whole and check every digest; exit code 3 when something is wrong",
-                       &DepsRunner::Verify));
+    CLI::App* verify =
+        AddReader("verify", "read snapshots whole and check every digest; exit code 3 when something is wrong",
+                  &DepsRunner::Verify);
+    AddName(*verify);
+    AddTrustedKeys(*verify);
+    AddName(*AddReader("lift", "offer a snapshot again that was put aside", &DepsRunner::Lift))->required();
     CLI::App* collect = AddReader("gc", "remove expired snapshots and what nobody needs", &DepsRunner::Collect);
     collect->add_option("--grace", options_.grace, "leave alone what is younger")->capture_default_str();
     collect->add_flag("--dry-run", options_.is_dry_run, "only say what would be removed");
@@ -404,7 +422,16 @@ class DepsGroup final : public DepsCommands {
     return command;
   }
   CLI::Option* AddName(CLI::App& command) {
-    return command.add_option("key", options_.name, "a snapshot's key, or its beginning");
+    return command.add_option("snapshot", options_.name, "a snapshot's key, or its beginning");
+  }
+  void AddTrustedKeys(CLI::App& command) {
+    command.add_option_function<std::string>(
+        "--key",
+        [this](const std::string& path) {
+          options_.key.trust.trusted_keys = path;
+          options_.key.trust.is_required = true;
+        },
+        "PEM file with the public keys of those who may have recorded: others' snapshots are refused");
   }
 
   void AddRecord() {
@@ -417,6 +444,8 @@ class DepsGroup final : public DepsCommands {
                        "pattern of paths whose contents look like secrets and are none; repeatable");
     record->add_option("--threads", options_.threads, "threads that compress (one for each processor unless given)")
         ->check(CLI::Range(1, 1024));
+    record->add_option("--sign-key", options_.key.trust.signing_key,
+                       "PEM file with a private Ed25519 key that the snapshot is signed with");
     record->add_flag("--again", options_.records_again, "record also when there is a snapshot of this key");
     record->add_flag("--empty-first", options_.empties_first, "remove what lies in the captured directories first");
     record->add_flag("--keep-privileges", options_.keeps_privileges, "keep setuid, setgid and file capabilities");
@@ -428,6 +457,7 @@ class DepsGroup final : public DepsCommands {
     CLI::App* restore =
         Add("restore", "put a snapshot in place of an install; exit code 4 when there is none", &DepsRunner::Restore);
     AddKeyArguments(*restore, &options_.key);
+    AddTrustedKeys(*restore);
     restore->add_flag("--copy", options_.restore.copies, "write the files instead of mounting them");
     restore
         ->add_option("--threads", options_.restore.threads, "threads that copy (one for each processor unless given)")

@@ -24,6 +24,7 @@ struct DepsArguments {
   std::vector<std::string> capture, inputs, environment, secrets, exclude, interpreters{"python3"};
   int64_t epoch = 0;
   bool keeps_times = false;
+  deps::TrustFiles trust;  // is_required: a restore demands a good signature
   RegistryAccess registry;
 };
 

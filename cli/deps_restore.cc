@@ -14,6 +14,7 @@
 #include "lib/base/filesystem.h"
 #include "lib/deps/command.h"
 #include "lib/deps/copy_restorer.h"
+#include "lib/deps/offer.h"
 
 namespace paceline::cli {
 namespace {
@@ -35,8 +36,12 @@ class Restore {
     if (base.has_sentinels && base.sentinel_key == report.key) return report;
     RETURN_IF_ERROR(CheckBase(base));
     ASSIGN_OR_RETURN(store_, places_.OpenStore(arguments_.store, blocks::StoreAccess::kRead));
-    ASSIGN_OR_RETURN(const deps::FoundSnapshot found, deps::FindSnapshot(*store_, report.key, Soon()));
-    RETURN_IF_ERROR(CheckSnapshot(found));
+    ASSIGN_OR_RETURN(const deps::Trust trust, deps::LoadTrust(arguments_.trust, RealFileSystem()));
+    const deps::Offer offer = deps::FindOffer(*store_, report.key, trust, clock_.WallNow(), Soon());
+    if (offer.state == deps::OfferState::kEnded) return NotFoundError(offer.why.message() + "; record it again");
+    if (offer.state != deps::OfferState::kUsable) return offer.why;
+    const deps::FoundSnapshot& found = *offer.snapshot;
+    RETURN_IF_ERROR(CheckLinks(found));
     report.by = options_.copies ? RestoredBy::kCopy : RestoredBy::kMount;
     RETURN_IF_ERROR(options_.copies ? CopyFiles(found, &report) : Mount(found));
     return report;
@@ -56,11 +61,7 @@ class Restore {
                                 ": unmount it (pacectl deps unmount) or remove what lies in it");
   }
 
-  Status CheckSnapshot(const deps::FoundSnapshot& found) const {
-    if (deps::HasEnded(found.record, clock_.WallNow())) {
-      return NotFoundError("the snapshot of this key ended at " + FormatRfc3339(found.record.expires) +
-                           "; record it again");
-    }
+  static Status CheckLinks(const deps::FoundSnapshot& found) {
     const std::vector<deps::ExternalLink> dead = deps::DeadLinks(found.record.external_links);
     if (dead.empty()) return Status();
     return InvalidArgumentError(

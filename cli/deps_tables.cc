@@ -17,6 +17,7 @@ std::string Cut(const std::string& text) {
 }
 
 std::string SnapshotState(const deps::FoundSnapshot& snapshot, WallTime now) {
+  if (snapshot.manifest.quarantine) return "quarantined";
   return deps::HasEnded(snapshot.record, now) ? "expired" : "ready";
 }
 
@@ -40,6 +41,9 @@ nlohmann::json SnapshotValue(const deps::FoundSnapshot& snapshot, WallTime now) 
   value["namespace"] = snapshot.manifest.ns;
   value["digest"] = snapshot.descriptor.digest.ToString();
   value["state"] = SnapshotState(snapshot, now);
+  if (const auto& aside = snapshot.manifest.quarantine; aside) {
+    value["quarantine"] = {{"why", aside->why}, {"by", aside->by}, {"at", aside->at}};
+  }
   value["diffId"] = snapshot.manifest.layer.diff_id.ToString();
   return value;
 }
@@ -51,6 +55,10 @@ std::string ShowSnapshot(const deps::FoundSnapshot& snapshot, WallTime now) {
       snapshot.manifest.key, snapshot.descriptor.digest.ToString(), snapshot.manifest.ns, SnapshotState(snapshot, now),
       FormatRfc3339(record.created), FormatRfc3339(record.expires), record.is_pinned ? "pinned" : "floating",
       record.class_reason);
+  if (const auto& aside = snapshot.manifest.quarantine; aside) {
+    text += fmt::format("put aside  {} by {}: {}\n", aside->at, aside->by, aside->why);
+  }
+  for (const auto& [name, value] : record.recorded_by) text += fmt::format("{:<10} {}\n", "by " + name, value);
   text +=
       fmt::format("command    {}\ninstall    {}\nfiles      {} ({}), {} removed\nstored     {}, {} of it new\n",
                   deps::KeyField(record, "command"), FormatSeconds(record.install_seconds), record.files,
@@ -62,6 +70,33 @@ std::string ShowSnapshot(const deps::FoundSnapshot& snapshot, WallTime now) {
   }
   for (const std::string& warning : record.warnings) text += "warning    " + warning + "\n";
   return text;
+}
+
+std::string CollectSummary(const deps::CollectReport& report, bool is_dry_run) {
+  std::string text = is_dry_run ? "would remove: " : "removed: ";
+  uint64_t snapshots = 0;
+  for (const auto& [reason, count] : report.removed) {
+    text += fmt::format("{} {} snapshots, ", count, deps::RemovalReasonText(reason));
+    snapshots += count;
+  }
+  if (snapshots == 0) text += "no snapshots, ";
+  text += fmt::format("{} blobs with {}; {} blobs are in use, {} too young to tell", report.blobs.removed,
+                      SizeText(report.blobs.removed_bytes), report.blobs.kept, report.blobs.young);
+  if (report.in_use > 0) text += fmt::format("; {} ended snapshots are still mounted somewhere", report.in_use);
+  return text + "\n";
+}
+
+nlohmann::json CollectValue(const deps::CollectReport& report, bool is_dry_run) {
+  nlohmann::json value = {{"removedBlobs", report.blobs.removed}, {"removedBytes", report.blobs.removed_bytes},
+                          {"youngBlobs", report.blobs.young},     {"keptBlobs", report.blobs.kept},
+                          {"inUseSnapshots", report.in_use},      {"dryRun", is_dry_run}};
+  for (const deps::RemovalReason reason : {deps::RemovalReason::kExpired, deps::RemovalReason::kSuperseded,
+                                           deps::RemovalReason::kOrphaned, deps::RemovalReason::kQuarantined}) {
+    const auto found = report.removed.find(reason);
+    value[std::string(deps::RemovalReasonText(reason)) + "Snapshots"] =
+        found == report.removed.end() ? uint64_t{0} : found->second;
+  }
+  return value;
 }
 
 std::string RecordSummary(const deps::RecordReport& report, double seconds) {

@@ -14,9 +14,15 @@ struct HolderConfig {
   std::string socket;
   std::string mount_root = "/var/lib/kubelet/plugins/csi.paceline.dev/mounts";
   std::vector<std::string> programs = {"/usr/bin/paceline-hdfs-mount", "/usr/bin/paceline-snapshotter"};
-  std::vector<std::string> environment = {
-      "HADOOP_CONF_DIR", "HADOOP_USER_NAME",   "HADOOP_TOKEN_FILE_LOCATION",   "KRB5_CONFIG",
-      "KRB5CCNAME",      "KRB5_CLIENT_KTNAME", "PACELINE_SNAPSHOTTER_CONTROL", "PACELINE_SNAPSHOTTER_HOT_SET"};
+  std::vector<std::string> environment = {"HADOOP_CONF_DIR",
+                                          "HADOOP_USER_NAME",
+                                          "HADOOP_TOKEN_FILE_LOCATION",
+                                          "KRB5_CONFIG",
+                                          "KRB5CCNAME",
+                                          "KRB5_CLIENT_KTNAME",
+                                          "PACELINE_SNAPSHOTTER_CONTROL",
+                                          "PACELINE_SNAPSHOTTER_HOT_SET",
+                                          "PACELINE_SNAPSHOTTER_KEEPER"};
   int max_mounts = 256;
   Duration first_restart = std::chrono::seconds(1);
   Duration max_restart = std::chrono::seconds(60);

@@ -206,6 +206,8 @@ std::vector<Advice> AllMessages() {
                          kSnapshotRecorded,
                          kSnapshotNotRecorded,
                          kSnapshotDamaged,
+                         kSnapshotNotTrusted,
+                         kSnapshotQuarantined,
                          kSnapshotRecorderGone,
                          kCheckpointMountLost,
                          kMountRestarted,

@@ -35,9 +35,18 @@ inline constexpr api::Advice kSnapshotRecorded{"DependencySnapshot, event", "Dep
 inline constexpr api::Advice kSnapshotNotRecorded{
     "DependencySnapshot, event and condition Ready", "NotRecorded", "no worker could record its install",
     "every pod installs until one can", "do what the message says; the next start tries again"};
+inline constexpr std::string_view kSetAside =
+    "it is put aside: pods install, and the next install is recorded in its place";
 inline constexpr api::Advice kSnapshotDamaged{
-    "DependencySnapshot, event and condition Ready", "Damaged", "the store does not hold what was recorded",
-    "pods install instead of restoring it", "look at the store: `pacectl deps verify`"};
+    "DependencySnapshot, event and condition Ready", "Damaged", "the store does not hold what was recorded", kSetAside,
+    "look at the store: `pacectl deps verify`; `pacectl deps lift` offers the snapshot again"};
+inline constexpr api::Advice kSnapshotNotTrusted{
+    "DependencySnapshot, event and condition Ready", "NotTrusted",
+    "the snapshot is not signed by a key that its node trusts, or its signature is wrong", kSetAside,
+    "see who may write to the store, and whether all nodes have the same keys: `pacectl deps verify --key`"};
+inline constexpr api::Advice kSnapshotQuarantined{"DependencySnapshot, event and condition Ready", "Quarantined",
+                                                  "the snapshot was put aside before", kSetAside,
+                                                  "`pacectl deps show` says why; `pacectl deps lift` offers it again"};
 inline constexpr api::Advice kSnapshotRecorderGone{"DependencySnapshot, event and condition Ready", "RecorderGone",
                                                    "whoever installed and recorded is gone, with its agent",
                                                    "nothing was stored, and pods install",

@@ -32,6 +32,11 @@ ConfigSpec DescribeServeConfig(ServeConfig* config) {
   spec.Add("controlSocket", &config->control_socket,
            "A second socket that answers `stats` and `hotset`, for whoever keeps this process. Empty: none.")
       .Env("PACELINE_SNAPSHOTTER_CONTROL");
+  spec.Add("keeper", &config->keeps_connection,
+           "Leave the mount's connection with a second process, so that readers wait instead of failing when this one "
+           "is "
+           "killed, until it is started again.")
+      .Env("PACELINE_SNAPSHOTTER_KEEPER");
   AddBackingField(spec, &config->backing);
   spec.Add("cache.folder", &config->cache_folder,
            "Where chunks are kept, on ext4, xfs or btrfs. Empty: the first folder /var/lib/paceline/blocks-N that no "

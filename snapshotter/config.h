@@ -29,6 +29,7 @@ struct ServeConfig {
   bool is_writable = false;
   std::string state_folder = "/run/paceline/images";
   std::string control_socket;
+  bool keeps_connection = false;
   std::string cache_folder;
   std::string backing = "auto";
   FetchConfig fetch;

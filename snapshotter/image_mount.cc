@@ -38,21 +38,53 @@ Result<std::unique_ptr<ImageMount>> ImageMount::Mount(const ImageMountOptions& o
   if (!there.empty()) return AlreadyExistsError("an image is mounted on " + options.place.directory);
   std::unique_ptr<ImageMount> mount(new ImageMount(options, image));
   RETURN_IF_ERROR(mount->MakeFolders());
-  fusefs::MountOptions fuse;
-  fuse.directory = options.place.fuse_folder();
-  fuse.source = "paceline-layers";
-  fuse.type = "paceline-layers";
-  fuse.is_read_only = true;
-  ASSIGN_OR_RETURN(mount->session_, fusefs::Session::Mount(fuse, mount->files_, clock, nullptr));
-  mount->server_ = std::jthread([session = mount->session_.get()](std::stop_token stop) {
-    session->Serve(std::move(stop)).IgnoreError();  // ends with the mount
-  });
+  RETURN_IF_ERROR(mount->StartServing(std::nullopt, clock));
   RETURN_IF_ERROR(mount->MountLayers());
   RETURN_IF_ERROR(mount->MountTop());
   return mount;
 }
 
+Result<std::unique_ptr<ImageMount>> ImageMount::Resume(const ImageMountOptions& options, fusefs::Connection connection,
+                                                       blocks::ImageReader& image, const Clock& clock) {
+  std::unique_ptr<ImageMount> mount(new ImageMount(options, image));
+  mount->leaves_all_ = true;
+  RETURN_IF_ERROR(mount->MakeFolders());
+  // From here on those who wait for the layers are answered.
+  RETURN_IF_ERROR(mount->StartServing(std::move(connection), clock));
+  const Status old = Unmount(options.place.directory, Detach::kLazily);
+  if (!old.ok() && old.code() != StatusCode::kNotFound) return old;
+  RETURN_IF_ERROR(mount->MountTop());
+  mount->leaves_all_ = false;
+  return mount;
+}
+
+Status ImageMount::StartServing(std::optional<fusefs::Connection> connection, const Clock& clock) {
+  fusefs::MountOptions fuse;
+  fuse.directory = options_.place.fuse_folder();
+  fuse.source = "paceline-layers";
+  fuse.type = "paceline-layers";
+  fuse.is_read_only = true;
+  if (!connection && !options_.keep) {
+    ASSIGN_OR_RETURN(session_, fusefs::Session::Mount(fuse, files_, clock, nullptr));
+  } else {
+    if (!connection) {
+      ASSIGN_OR_RETURN(connection, fusefs::Session::Connect(fuse));
+      const Status kept = options_.keep(*connection);
+      if (!kept.ok()) {
+        Unmount(fuse.directory, Detach::kLazily).IgnoreError();
+        return kept;
+      }
+    }
+    ASSIGN_OR_RETURN(session_, fusefs::Session::Adopt(fuse, *std::move(connection), files_, clock, nullptr));
+  }
+  server_ = std::jthread([session = session_.get()](std::stop_token stop) {
+    session->Serve(std::move(stop)).IgnoreError();  // ends with the mount
+  });
+  return Status();
+}
+
 ImageMount::~ImageMount() {
+  if (leaves_all_) return;
   if (session_ != nullptr) TakeDown(Detach::kLazily).IgnoreError();
   RemoveFolders(options_.place, layer_count_);
 }

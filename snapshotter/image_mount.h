@@ -5,7 +5,9 @@
 // (kernel_mounts.h, layer_files.h, image_opener.h).
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -26,6 +28,9 @@ struct ImageMountOptions {
   BackingChoice backing = BackingChoice::kProbe;
   std::string upper_folder;      // where writes go; "" for a read-only mount
   ReadAround* around = nullptr;  // is told of each read; may be null
+  // Gets the connection of a new mount before anything reads through it, so that the mount can be served by a successor
+  // when this process dies; a failure ends the attempt. Empty: the mount dies with this process.
+  std::function<Status(const fusefs::Connection&)> keep;
 };
 
 class ImageMount {
@@ -35,6 +40,11 @@ class ImageMount {
   // the layer files.
   static Result<std::unique_ptr<ImageMount>> Mount(const ImageMountOptions& options, blocks::ImageReader& image,
                                                    const Clock& clock);
+  // Goes on with what a server that died has left at the place: layers and all that lies above them, in containers too,
+  // are served again. The directory itself gets a new overlay; what was written stays with those who have the old one.
+  // After a failure everything is as before.
+  static Result<std::unique_ptr<ImageMount>> Resume(const ImageMountOptions& options, fusefs::Connection connection,
+                                                    blocks::ImageReader& image, const Clock& clock);
   // As TakeDown with kLazily, of what is left.
   ~ImageMount();
 
@@ -53,6 +63,7 @@ class ImageMount {
         files_(layers_) {}
 
   Status MakeFolders();
+  Status StartServing(std::optional<fusefs::Connection> connection, const Clock& clock);
   Status MountLayers();
   Status MountTop();
 
@@ -62,6 +73,7 @@ class ImageMount {
   ImageLayers layers_;
   LayerFiles files_;
   Backing backing_ = Backing::kFile;
+  bool leaves_all_ = false;  // whatever happens, others need it
   std::unique_ptr<fusefs::Session> session_;
   std::jthread server_;
 };

@@ -20,6 +20,8 @@ struct MountPlace {
   std::string layers_folder() const { return folder + "/l"; }
   std::string empty_folder() const { return folder + "/e"; }
   std::string socket() const { return folder + "/s"; }
+  // Beside the folder: it is its keeper's to remove.
+  std::string keeper_socket() const { return folder + ".k"; }
 };
 
 // kNotFound when the directory does not exist, kInvalidArgument when it is none. A directory whose server has died is

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "lib/base/filesystem.h"
@@ -11,6 +12,7 @@
 #include "lib/base/local_socket.h"
 #include "lib/base/unique_fd.h"
 #include "lib/blocks/registry/registry_store.h"
+#include "snapshotter/connection_keeper.h"
 #include "snapshotter/control_loop.h"
 #include "snapshotter/image_opener.h"
 #include "snapshotter/read_around.h"
@@ -54,6 +56,7 @@ Json StatsJson(const blocks::ImageReader& image, const blocks::ChunkCache& cache
           {"originRequests", stats.origin_requests},
           {"prefetchedBytes", stats.prefetched_bytes},
           {"damagedChunks", stats.damaged_chunks},
+          {"lostChunks", stats.lost_chunks},
           {"cache",
            {{"usedBytes", kept.used_bytes},
             {"evictedChunks", kept.evicted_chunks},
@@ -74,7 +77,9 @@ class Server {
 
   Status Start(const std::stop_token& stop) {
     ASSIGN_OR_RETURN(place_, FindMountPlace(config_.state_folder, config_.directory));
-    RETURN_IF_ERROR(RemoveDeadMount());
+    ReachKeeperOf(stop);
+    std::optional<fusefs::Connection> connection = TakeConnection();
+    if (!connection) RETURN_IF_ERROR(RemoveDeadMount());
     std::string cache_folder;
     ASSIGN_OR_RETURN(cache_, OpenCache(config_, clock_, &cache_folder));
     ASSIGN_OR_RETURN(const std::shared_ptr<blocks::BlobStore> store, OpenStore(blocks::StoreAccess::kRead, stop));
@@ -107,7 +112,13 @@ class Server {
       upper_folder_ = fmt::format("{}/written-{}", cache_folder, clock_.WallNow().time_since_epoch().count());
       options.upper_folder = upper_folder_;
     }
-    ASSIGN_OR_RETURN(mount_, ImageMount::Mount(options, *image_, clock_));
+    if (keeper_) options.keep = [this](const fusefs::Connection& made) { return keeper_->Keep(made); };
+    if (connection) {
+      log_.Warn("going on with the mount of a server that has died", {{"directory", place_.directory}});
+      ASSIGN_OR_RETURN(mount_, ImageMount::Resume(options, *std::move(connection), *image_, clock_));
+    } else {
+      ASSIGN_OR_RETURN(mount_, ImageMount::Mount(options, *image_, clock_));
+    }
     ASSIGN_OR_RETURN(listener_, ListenLocal(place_.socket()));
     if (!config_.control_socket.empty()) {
       ASSIGN_OR_RETURN(keepers_, ListenLocal(config_.control_socket));
@@ -128,6 +139,7 @@ class Server {
     if (mount_ == nullptr) return;
     const Status down = mount_->TakeDown(Detach::kLazily);
     if (!down.ok()) log_.Warn("unmount failed", {{"directory", place_.directory}, {"error", down}});
+    if (down.ok()) ReleaseKeeper();
     hot_set_->Finish();
   }
 
@@ -143,6 +155,34 @@ class Server {
         std::unique_ptr<blocks::BlobStore> store,
         blocks::OpenStoreUrl(config_.store, access, blocks::RegistryOptionsOf(config_.registry), files_, clock_, stop));
     return std::shared_ptr<blocks::BlobStore>(std::move(store));
+  }
+
+  // Without one the mount works, and dies with this process.
+  void ReachKeeperOf(const std::stop_token& stop) {
+    if (!config_.keeps_connection) return;
+    KeeperConfig config;
+    config.socket = place_.keeper_socket();
+    Result<KeeperClient> keeper = ReachKeeper(config, true, clock_, stop);
+    if (keeper.ok()) keeper_ = *std::move(keeper);
+    if (!keeper.ok()) log_.Warn("no keeper: the mount ends with this process", {{"error", keeper.status()}});
+  }
+
+  // Of a server that died and whose mounts are all there.
+  std::optional<fusefs::Connection> TakeConnection() {
+    if (!keeper_) return std::nullopt;
+    Result<std::optional<fusefs::Connection>> taken = keeper_->Take();
+    if (!taken.ok() || !*taken || !IsAlive(**taken)) return std::nullopt;
+    const Result<std::vector<std::string>> left = MountsBelow(place_.folder);
+    const bool has_layers = left.ok() && left->size() > 1;
+    const Deadline soon = Deadline::After(clock_, kAliveLimit);
+    const Status other = AskLocal(place_.socket(), "stats", kMaxStatsBytes, clock_, soon).status();
+    const bool is_served = other.ok() || other.code() == StatusCode::kDeadlineExceeded;
+    if (!has_layers || is_served) return std::nullopt;
+    return std::move(**taken);
+  }
+
+  void ReleaseKeeper() {
+    if (keeper_) keeper_->Release().IgnoreError();  // it ends by itself, a little later
   }
 
   // What a server that was killed has left there serves nobody any more, and would be in the way of its successor.
@@ -181,6 +221,7 @@ class Server {
     if (line != "unmount" && line != "unmount force") return "error: unknown command";
     const Status down = mount_->TakeDown(line == "unmount" ? Detach::kNo : Detach::kLazily);
     if (!down.ok()) return "error: " + down.message();
+    ReleaseKeeper();
     // Before the answer: whoever gets it may mount the same at once.
     hot_set_->Finish();
     stop.RequestStop();
@@ -201,7 +242,8 @@ class Server {
   std::unique_ptr<MountHotSet> hot_set_;
   std::unique_ptr<ImageMount> mount_;
   UniqueFd listener_;
-  UniqueFd keepers_;  // of whoever keeps this process; may be none
+  UniqueFd keepers_;                    // of whoever keeps this process; may be none
+  std::optional<KeeperClient> keeper_;  // connected as long as we live: that is how it knows
 };
 
 }  // namespace

@@ -47,6 +47,9 @@ std::string RenderDepsFate(const DepsFate& fate) {
                {"isOver", fate.is_over},
                {"outcome", fate.outcome},
                {"at", TimeText(fate.at)},
+               {"serviceAccount", fate.service_account},
+               {"quarantined", fate.quarantined},
+               {"quarantinedAt", TimeText(fate.quarantined_at)},
                {"snapshot",
                 {{"digest", snapshot.digest},
                  {"sizeBytes", snapshot.size_bytes},
@@ -69,6 +72,9 @@ Result<DepsFate> ParseDepsFate(std::string_view text) {
   ASSIGN_OR_RETURN(fate.is_over, JsonBoolOr(json, "isOver", false));
   ASSIGN_OR_RETURN(fate.outcome, JsonStringOr(json, "outcome", ""));
   fate.at = TimeAt(json, "at");
+  ASSIGN_OR_RETURN(fate.service_account, JsonStringOr(json, "serviceAccount", ""));
+  ASSIGN_OR_RETURN(fate.quarantined, JsonStringOr(json, "quarantined", ""));
+  fate.quarantined_at = TimeAt(json, "quarantinedAt");
   if (FindJson(json, "seconds") != nullptr) {
     ASSIGN_OR_RETURN(fate.seconds, JsonDouble(json, "seconds"));
   }
@@ -99,6 +105,9 @@ api::PodDependencies DependenciesOf(const DepsFate& fate, bool is_recording) {
   out.stored_bytes = fate.snapshot.stored_bytes;
   out.recorded_at = fate.snapshot.recorded_at;
   out.expires_at = fate.snapshot.expires_at;
+  out.service_account = fate.service_account;
+  out.quarantined = fate.quarantined.substr(0, api::kMaxDependencyReasonBytes);
+  out.quarantined_at = fate.quarantined_at;
   return out;
 }
 

@@ -16,10 +16,10 @@
 
 namespace paceline::agent {
 
-inline constexpr std::array kInstallCauses = {api::InstallCause::kNotCacheable,     api::InstallCause::kNoStore,
-                                              api::InstallCause::kNoSnapshot,       api::InstallCause::kSnapshotEnded,
-                                              api::InstallCause::kStoreUnavailable, api::InstallCause::kDamaged,
-                                              api::InstallCause::kNotMounted};
+inline constexpr std::array kInstallCauses = {
+    api::InstallCause::kNotCacheable,     api::InstallCause::kNoStore,    api::InstallCause::kNotTrusted,
+    api::InstallCause::kQuarantined,      api::InstallCause::kNoSnapshot, api::InstallCause::kSnapshotEnded,
+    api::InstallCause::kStoreUnavailable, api::InstallCause::kDamaged,    api::InstallCause::kNotMounted};
 
 // Of the snapshot that was restored or recorded; without a digest there is none.
 struct SnapshotFacts {
@@ -52,6 +52,9 @@ struct DepsFate {
   std::optional<WallTime> at;              // when it was decided
   std::optional<double> seconds;           // that finding and mounting took, or the install
   SnapshotFacts snapshot;
+  std::string service_account;             // the pod's
+  std::string quarantined;                 // why the snapshot was put aside from here; empty: it was not
+  std::optional<WallTime> quarantined_at;  // when
 };
 
 std::string RenderDepsFate(const DepsFate& fate);

@@ -48,6 +48,14 @@ DepsMetrics::DepsMetrics(MetricsRegistry& metrics)
                                          "Bytes of mounted snapshots by where they came from; prefetch: fetched ahead "
                                          "of being read, and counted again when they are.",
                                          {"source"}})),
+      quarantines_(metrics.CounterFamily({"paceline_dependency_quarantines_total",
+                                          "Snapshots that this node has put aside, by what was wrong with them.",
+                                          {"cause"}})),
+      collected_(metrics.CounterFamily({"paceline_dependency_collected_snapshots_total",
+                                        "Snapshots that this node has removed from the store, by why.",
+                                        {"reason"}})),
+      collected_bytes_(metrics.CounterFamily(
+          {"paceline_dependency_collected_bytes_total", "Bytes that this node has removed from the store.", {}})),
       restore_seconds_(metrics.HistogramFamily(
           {"paceline_dependency_restore_duration_seconds", "From looking for a snapshot to its mount.", {}},
           ExponentialBuckets(0.05, 2, 12))),
@@ -57,6 +65,9 @@ DepsMetrics::DepsMetrics(MetricsRegistry& metrics)
   static_assert(std::size(kByteSources) == kSources);
   // From zero on, so that a first failure shows as an increase.
   for (const RecordingResult result : kResults) recordings_.With({std::string(ResultText(result))});
+  for (const api::InstallCause cause : {api::InstallCause::kDamaged, api::InstallCause::kNotTrusted}) {
+    quarantines_.With({std::string(api::InstallCauseText(cause))});
+  }
   for (const api::InstallCause cause : kInstallCauses) installs_.With({std::string(api::InstallCauseText(cause))});
 }
 
@@ -74,6 +85,17 @@ void DepsMetrics::CountRecording(RecordingResult result, double seconds, uint64_
   if (result != RecordingResult::kRecorded) return;
   recording_seconds_.With({}).Observe(seconds);
   recorded_bytes_.With({}).Add(static_cast<double>(new_bytes));
+}
+
+void DepsMetrics::CountQuarantine(api::InstallCause cause) {
+  quarantines_.With({std::string(api::InstallCauseText(cause))}).Add();
+}
+
+void DepsMetrics::CountCollection(const deps::CollectReport& report) {
+  for (const auto& [reason, count] : report.removed) {
+    collected_.With({std::string(deps::RemovalReasonText(reason))}).Add(static_cast<double>(count));
+  }
+  collected_bytes_.With({}).Add(static_cast<double>(report.blobs.removed_bytes));
 }
 
 void DepsMetrics::SeeMount(const std::string& volume_id, std::string_view stats) {

@@ -12,6 +12,7 @@
 #include "agent/csi/deps_fate.h"
 #include "lib/base/metrics.h"
 #include "lib/base/mutex.h"
+#include "lib/deps/collector.h"
 
 namespace paceline::agent {
 
@@ -23,6 +24,10 @@ class DepsMetrics {
   void CountStart(const DepsFate& fate);
   // `seconds` and `new_bytes` (that the store did not have) of one that was published.
   void CountRecording(RecordingResult result, double seconds, uint64_t new_bytes);
+  // A snapshot was put aside: kDamaged or kNotTrusted.
+  void CountQuarantine(api::InstallCause cause);
+  // What a collection of the store has removed.
+  void CountCollection(const deps::CollectReport& report);
   // `stats`: what the mount of a volume answers (JSON, sums since its process began). Damaged ones change nothing.
   void SeeMount(const std::string& volume_id, std::string_view stats) EXCLUDES(mutex_);
   void ForgetMount(const std::string& volume_id) EXCLUDES(mutex_);
@@ -35,6 +40,9 @@ class DepsMetrics {
   MetricFamily<Counter>& recordings_;
   MetricFamily<Counter>& recorded_bytes_;
   MetricFamily<Counter>& read_bytes_;
+  MetricFamily<Counter>& quarantines_;
+  MetricFamily<Counter>& collected_;
+  MetricFamily<Counter>& collected_bytes_;
   MetricFamily<Histogram>& restore_seconds_;
   MetricFamily<Histogram>& recording_seconds_;
   Mutex mutex_;

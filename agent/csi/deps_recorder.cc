@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lib/base/filesystem.h"
 #include "lib/base/json.h"
 #include "lib/base/log.h"
 #include "lib/deps/recorder.h"
@@ -22,6 +23,13 @@ constexpr int kLowestPriority = 19;
 RecordingResult ResultOf(const Status& status) {
   if (status.code() == StatusCode::kInvalidArgument) return RecordingResult::kRefused;
   return status.code() == StatusCode::kAborted ? RecordingResult::kAborted : RecordingResult::kFailed;
+}
+
+std::map<std::string, std::string> RecorderOf(const InstallVolume& volume, const std::string& node) {
+  return {{"namespace", volume.pod.ns},
+          {"pod", volume.pod.name},
+          {"serviceAccount", volume.fate.service_account},
+          {"node", node}};
 }
 
 }  // namespace
@@ -164,6 +172,7 @@ void DepsRecorder::Record(const std::string& volume_id, const InstallVolume& vol
   request.ttl = volume.order.ttl;
   request.lease_folder = options_.lease_folder;
   request.convert.threads = options_.threads;
+  request.recorded_by = RecorderOf(volume, options_.node);
   RecordingEnd end{.install_seconds = report.seconds};
   const TimePoint begin = clock_.Now();
   const auto run = [&]() -> Status {
@@ -178,6 +187,7 @@ void DepsRecorder::Record(const std::string& volume_id, const InstallVolume& vol
       Answer(volume, "they are being recorded for the next start");
       return Status();
     };
+    ASSIGN_OR_RETURN(request.trust, deps::LoadTrust(options_.trust, RealFileSystem()));
     ASSIGN_OR_RETURN(const std::unique_ptr<blocks::BlobStore> store, options_.open_for_writing());
     deps::RecordProgress progress;
     const deps::RecordOutcome outcome = deps::RecordInstalled(request, tree, *store, &progress, clock_, stop);
@@ -186,6 +196,11 @@ void DepsRecorder::Record(const std::string& volume_id, const InstallVolume& vol
     log_.Info(outcome.report.was_there ? "dependencies had been recorded meanwhile" : "dependencies recorded",
               {{"volume", volume_id},
                {"key", outcome.report.snapshot.manifest.key},
+               {"digest", outcome.report.snapshot.descriptor.digest.ToString()},
+               {"pod", volume.pod.ns + "/" + volume.pod.name},
+               {"service_account", volume.fate.service_account},
+               {"node", options_.node},
+               {"signed_by", request.trust.signing ? request.trust.signing->id() : ""},
                {"files", record.files},
                {"bytes", record.bytes},
                {"stored_bytes", record.new_bytes},

@@ -18,7 +18,7 @@
 #include "agent/csi/deps_order.h"
 #include "agent/csi/volume_host.h"
 #include "lib/base/mutex.h"
-#include "lib/blocks/format/blob_store.h"
+#include "lib/deps/trust.h"
 
 namespace paceline {
 class Logger;
@@ -41,6 +41,8 @@ using OpenStore = std::function<Result<std::unique_ptr<blocks::BlobStore>>()>;
 
 struct DepsRecorderOptions {
   OpenStore open_for_writing;
+  deps::TrustFiles trust;  // recordings are signed with its key
+  std::string node;        // for the record
   std::string lease_folder;
   int threads = 1;            // that compress, of each recording
   size_t most_at_once = 2;    // recordings

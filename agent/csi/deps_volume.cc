@@ -6,7 +6,9 @@
 
 #include "agent/csi/held_mounts.h"
 #include "lib/base/json.h"
-#include "lib/deps/snapshot_store.h"
+#include "lib/base/mutex.h"
+#include "lib/deps/offer.h"
+#include "lib/deps/quarantine.h"
 
 namespace paceline::agent {
 namespace {
@@ -17,6 +19,7 @@ constexpr char kHeldKind[] = "deps";
 constexpr char kServer[] = "paceline-snapshotter";
 constexpr char kFateSuffix[] = ".json";
 constexpr char kControlVariable[] = "PACELINE_SNAPSHOTTER_CONTROL";
+constexpr char kKeeperVariable[] = "PACELINE_SNAPSHOTTER_KEEPER";
 constexpr char kHotSetVariable[] = "PACELINE_SNAPSHOTTER_HOT_SET";
 constexpr char kWrapperName[] = "paceline-deps";
 constexpr unsigned kOpenMode = 0777;  // any user of the pod may write
@@ -24,12 +27,40 @@ constexpr unsigned kWayMode = 0755;   // the way there
 constexpr unsigned kOwnMode = 0700;   // for nobody but us
 constexpr size_t kMaxWrapperBytes = 64 << 20;
 constexpr Duration kListLimit = std::chrono::seconds(5);
+constexpr Duration kPutAsideLimit = std::chrono::seconds(5);
+constexpr Duration kPutAsideAgain = std::chrono::minutes(1);  // after a failure
 
 void GiveUp(InstallCause cause, std::string reason, DepsFate* fate) {
   fate->image.clear();
   fate->snapshot = {};
   fate->cause = cause;
   fate->reason = std::move(reason);
+}
+
+// What a mount's statistics say of chunks that the store has no right bytes of; 0 when they say nothing.
+int64_t LostChunks(const std::string& stats) {
+  const Result<Json> json = ParseJson(stats);
+  return json.ok() ? JsonIntOr(*json, "lostChunks", 0).value_or(0) : 0;
+}
+
+std::optional<InstallCause> CauseOf(deps::OfferState state) {
+  switch (state) {
+    case deps::OfferState::kUsable: return std::nullopt;
+    case deps::OfferState::kNone: return InstallCause::kNoSnapshot;
+    case deps::OfferState::kEnded: return InstallCause::kSnapshotEnded;
+    case deps::OfferState::kQuarantined: return InstallCause::kQuarantined;
+    case deps::OfferState::kDamaged: return InstallCause::kDamaged;
+    case deps::OfferState::kNotTrusted: return InstallCause::kNotTrusted;
+    case deps::OfferState::kUnavailable: break;
+  }
+  return InstallCause::kStoreUnavailable;
+}
+
+// As the pod's log and its run say it.
+std::string ReasonOf(const deps::Offer& offer) {
+  if (offer.state == deps::OfferState::kNone) return "no snapshot yet";
+  if (offer.state == deps::OfferState::kEnded) return "the snapshot has ended";
+  return "the snapshot cannot be used: " + offer.why.message();
 }
 
 // A bind of the volume's folder; one that was deleted under its mount is none.
@@ -67,10 +98,14 @@ class DepsVolumeImpl final : public DepsVolume {
   Status RemoveOrphans(const std::function<bool(const std::string& volume_id)>& is_known) override;
   Status TakeOutTrash() override;
   DepsRecorder& recorder() override { return recorder_; }
+  Result<std::set<blocks::Digest>> UsedSnapshots() override;
 
  private:
-  DepsFate Decide(const DepsOrder& order, Deadline deadline);
-  Result<deps::FoundSnapshot> FindSnapshot(const DepsOrder& order, Deadline deadline);
+  DepsFate Decide(const VolumeSpec& spec, const DepsOrder& order, Deadline deadline);
+  deps::Offer FindOffer(const DepsOrder& order, Deadline deadline);
+  // True when the snapshot is out of the way; the fate says so then.
+  bool PutAside(const deps::QuarantineOrder& order, InstallCause cause, Deadline deadline, DepsFate* fate);
+  void SeeLostChunks(const VolumeSpec& spec, const std::string& stats, DepsFate* fate);
   Status MountSnapshot(const VolumeSpec& spec, const std::string& image, Deadline deadline);
   Status StopMount(const std::string& volume_id, Deadline deadline);
   Status MakeFolder(const VolumeSpec& spec, const DepsOrder& order);
@@ -99,7 +134,9 @@ class DepsVolumeImpl final : public DepsVolume {
   const FileSystem& files_;
   const Clock& clock_;
   Logger& log_;
-  DepsRecorder recorder_;  // last: its threads use all of the above
+  Mutex mutex_;
+  std::map<std::string, TimePoint> put_aside_again_ GUARDED_BY(mutex_);  // by volume: when to try again
+  DepsRecorder recorder_;                                                // last: its threads use all of the above
 };
 
 Status DepsVolumeImpl::Publish(const VolumeSpec& spec, Deadline deadline) {
@@ -108,7 +145,7 @@ Status DepsVolumeImpl::Publish(const VolumeSpec& spec, Deadline deadline) {
   if (!known.ok() && known.status().code() != StatusCode::kNotFound) return known.status();
   const bool is_first = !known.ok();
   const TimePoint begin = clock_.Now();
-  DepsFate fate = is_first ? Decide(order, deadline) : *known;
+  DepsFate fate = is_first ? Decide(spec, order, deadline) : *known;
   RETURN_IF_ERROR(MakeFolder(spec, order));
   RETURN_IF_ERROR(BindFolder(spec));
   if (!fate.image.empty()) {
@@ -136,8 +173,9 @@ Status DepsVolumeImpl::Publish(const VolumeSpec& spec, Deadline deadline) {
 }
 
 // Never fails: whatever keeps a snapshot from being used means that the install runs.
-DepsFate DepsVolumeImpl::Decide(const DepsOrder& order, Deadline deadline) {
+DepsFate DepsVolumeImpl::Decide(const VolumeSpec& spec, const DepsOrder& order, Deadline deadline) {
   DepsFate fate;
+  fate.service_account = spec.pod.service_account;
   fate.at = std::chrono::floor<std::chrono::microseconds>(clock_.WallNow());  // as it is kept and told
   if (!order.key) {
     GiveUp(InstallCause::kNotCacheable, order.reason.empty() ? "no key" : order.reason, &fate);
@@ -150,28 +188,97 @@ DepsFate DepsVolumeImpl::Decide(const DepsOrder& order, Deadline deadline) {
     fate.is_over = true;
     return fate;
   }
-  const Result<deps::FoundSnapshot> found =
-      FindSnapshot(order, deadline.Min(Deadline::After(clock_, options_.find_limit)));
-  if (!found.ok()) {
-    const StatusCode code = found.status().code();
-    if (code == StatusCode::kNotFound) {
-      GiveUp(InstallCause::kNoSnapshot, "no snapshot yet", &fate);
-    } else {
-      GiveUp(code == StatusCode::kDataLoss ? InstallCause::kDamaged : InstallCause::kStoreUnavailable,
-             "the snapshot cannot be used: " + found.status().message(), &fate);
-    }
-  } else if (deps::HasEnded(found->record, clock_.WallNow())) {
-    GiveUp(InstallCause::kSnapshotEnded, "the snapshot has ended", &fate);
-  } else {
-    fate.image = blocks::Sha256Of(deps::DerivedImage(found->manifest, found->descriptor)).ToString();
-    fate.snapshot = FactsOf(*found);
+  const Deadline limit = deadline.Min(Deadline::After(clock_, options_.find_limit));
+  deps::Offer offer = FindOffer(order, limit);
+  const auto is_wrong = [](const deps::Offer& seen) {
+    return seen.state == deps::OfferState::kDamaged || seen.state == deps::OfferState::kNotTrusted;
+  };
+  // A second look, from the beginning: what was cut short on the way is whole now.
+  if (is_wrong(offer)) offer = FindOffer(order, limit);
+  const std::optional<InstallCause> cause = CauseOf(offer.state);
+  if (!cause) {
+    fate.image = blocks::Sha256Of(deps::DerivedImage(offer.snapshot->manifest, offer.snapshot->descriptor)).ToString();
+    fate.snapshot = FactsOf(*offer.snapshot);
+    return fate;
+  }
+  GiveUp(*cause, ReasonOf(offer), &fate);
+  if (is_wrong(offer)) {
+    deps::QuarantineOrder quarantine{fate.key, spec.pod.ns, std::nullopt, offer.why.message(), options_.node};
+    if (offer.snapshot) quarantine.snapshot = offer.snapshot->descriptor.digest;
+    PutAside(quarantine, *cause, limit, &fate);
   }
   return fate;
 }
 
-Result<deps::FoundSnapshot> DepsVolumeImpl::FindSnapshot(const DepsOrder& order, Deadline deadline) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<blocks::BlobStore> store, options_.open_for_reading());
-  return deps::FindSnapshot(*store, KeyOf(order), deadline);
+deps::Offer DepsVolumeImpl::FindOffer(const DepsOrder& order, Deadline deadline) {
+  deps::Trust trust;
+  if (options_.trust.is_required) {
+    Result<deps::Trust> loaded = deps::LoadTrust(options_.trust, files_);
+    if (!loaded.ok()) return {deps::OfferState::kUnavailable, loaded.status(), std::nullopt};
+    trust = *std::move(loaded);
+  }
+  const Result<std::unique_ptr<blocks::BlobStore>> store = options_.open_for_reading();
+  if (!store.ok()) {
+    const bool is_absent = store.status().code() == StatusCode::kNotFound;
+    return {is_absent ? deps::OfferState::kNone : deps::OfferState::kUnavailable, store.status(), std::nullopt};
+  }
+  return deps::FindOffer(**store, KeyOf(order), trust, clock_.WallNow(), deadline);
+}
+
+bool DepsVolumeImpl::PutAside(const deps::QuarantineOrder& order, InstallCause cause, Deadline deadline,
+                              DepsFate* fate) {
+  const WallTime now = std::chrono::floor<std::chrono::microseconds>(clock_.WallNow());
+  const auto run = [&]() -> Result<bool> {
+    ASSIGN_OR_RETURN(const std::unique_ptr<blocks::BlobStore> store, options_.open_for_writing());
+    return deps::PutAside(*store, order, now, deadline);
+  };
+  const Result<bool> done = run();
+  if (!done.ok()) {
+    log_.Warn("dependency snapshot not put aside", {{"key", order.key}, {"error", done.status()}});
+    return false;
+  }
+  fate->quarantined = order.why;
+  fate->quarantined_at = now;
+  if (!*done) return true;  // another node was first
+  log_.Warn("dependency snapshot put aside", {{"key", order.key},
+                                              {"namespace", order.ns},
+                                              {"digest", order.snapshot ? order.snapshot->ToString() : ""},
+                                              {"reason", order.why}});
+  if (options_.metrics != nullptr) options_.metrics->CountQuarantine(cause);
+  return true;
+}
+
+// The program has got an I/O error, or will when it reads there. Nobody else should.
+void DepsVolumeImpl::SeeLostChunks(const VolumeSpec& spec, const std::string& stats, DepsFate* fate) {
+  const int64_t lost = LostChunks(stats);
+  const Result<blocks::Digest> snapshot = blocks::ParseDigest(fate->snapshot.digest);
+  if (lost == 0 || !fate->quarantined.empty() || !snapshot.ok()) return;
+  {
+    MutexLock lock(mutex_);
+    TimePoint& again = put_aside_again_[spec.volume_id];
+    if (clock_.Now() < again) return;
+    again = clock_.Now() + kPutAsideAgain;
+  }
+  const std::string why = fmt::format("the store has no right bytes of {} of its chunks", lost);
+  const deps::QuarantineOrder order{fate->key, spec.pod.ns, *snapshot, why, options_.node};
+  if (!PutAside(order, InstallCause::kDamaged, Deadline::After(clock_, kPutAsideLimit), fate)) return;
+  StoreFate(spec.volume_id, *fate).IgnoreError();  // else it is put aside once more, which changes nothing
+}
+
+Result<std::set<blocks::Digest>> DepsVolumeImpl::UsedSnapshots() {
+  std::set<blocks::Digest> used;
+  const Result<std::vector<std::string>> names = host_.ListDirectory(fates_);
+  if (names.status().code() == StatusCode::kNotFound) return used;
+  if (!names.ok()) return names.status();
+  for (const std::string& name : *names) {
+    const Result<DepsFate> fate = LoadFate(name.substr(0, name.rfind(kFateSuffix)));
+    if (!fate.ok() && fate.status().code() != StatusCode::kNotFound) return fate.status();
+    if (!fate.ok() || fate->image.empty()) continue;
+    if (const Result<blocks::Digest> digest = blocks::ParseDigest(fate->snapshot.digest); digest.ok()) {
+      used.insert(*digest);
+    }
+  }
+  return used;
 }
 
 Status DepsVolumeImpl::MountSnapshot(const VolumeSpec& spec, const std::string& image, Deadline deadline) {
@@ -185,8 +292,9 @@ Status DepsVolumeImpl::MountSnapshot(const VolumeSpec& spec, const std::string& 
   // Not as flags, with which an older snapshotter would not start.
   order.environment[kControlVariable] = "{control}";
   order.environment[kHotSetVariable] = "record";
+  order.environment[kKeeperVariable] = "true";
   Result<HeldMount> mount = holder_->Start(order, limit);
-  for (const char* newest : {kHotSetVariable, kControlVariable}) {
+  for (const char* newest : {kKeeperVariable, kHotSetVariable, kControlVariable}) {
     if (mount.status().code() != StatusCode::kPermissionDenied) break;
     // A holder that is older than this agent lets no such variable through. The mount works without.
     order.environment.erase(newest);
@@ -270,6 +378,10 @@ Status DepsVolumeImpl::Unpublish(const VolumeSpec& spec, Deadline deadline) {
     if (!stopped.ok() && (is_held || stopped.code() != StatusCode::kUnavailable)) return stopped;
   }
   if (options_.metrics != nullptr) options_.metrics->ForgetMount(spec.volume_id);
+  {
+    MutexLock lock(mutex_);
+    put_aside_again_.erase(spec.volume_id);
+  }
   recorder_.EndWatch(spec.volume_id);
   NoteNoInstall(spec);
   RETURN_IF_ERROR(Discard(spec.volume_id));
@@ -289,7 +401,7 @@ Status DepsVolumeImpl::Discard(const std::string& volume_id) {
 }
 
 std::optional<VolumeHealth> DepsVolumeImpl::Look(const VolumeSpec& spec, Deadline deadline) {
-  const Result<DepsFate> fate = LoadFate(spec.volume_id);
+  Result<DepsFate> fate = LoadFate(spec.volume_id);
   if (!fate.ok()) return std::nullopt;
   VolumeHealth health;
   health.dependencies = DependenciesOf(*fate, recorder_.IsBusy(spec.volume_id));
@@ -308,9 +420,13 @@ std::optional<VolumeHealth> DepsVolumeImpl::Look(const VolumeSpec& spec, Deadlin
   health.figures.restarts = mount.restarts;
   health.figures.state = mount.state == HeldState::kMounted ? "Mounted" : "Restarting";
   if (mount.state == HeldState::kFailed) health.figures = {.state = "Failed", .message = ReasonOf(mount)};
-  if (options_.metrics != nullptr && mount.state == HeldState::kMounted) {
+  if (mount.state == HeldState::kMounted) {
     const Result<std::string> stats = holder_->AskMount(mount.control_socket, "stats", deadline);
-    if (stats.ok()) options_.metrics->SeeMount(spec.volume_id, *stats);
+    if (stats.ok() && options_.metrics != nullptr) options_.metrics->SeeMount(spec.volume_id, *stats);
+    if (stats.ok()) {
+      SeeLostChunks(spec, *stats, &*fate);
+      health.dependencies = DependenciesOf(*fate, false);
+    }
   }
   const Result<bool> is_bound = IsBound(host_, TreeAt(spec), mount);
   health.needs_mending =

@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,8 @@
 #include "agent/csi/holder_client.h"
 #include "agent/csi/volume_host.h"
 #include "agent/csi/volume_type.h"
-#include "lib/base/filesystem.h"
 #include "lib/base/log.h"
+#include "lib/deps/trust.h"
 
 namespace paceline::agent {
 
@@ -28,6 +29,9 @@ struct DepsVolumeOptions {
   std::string wrapper;    // the program paceline-deps
   std::string store;      // URL; empty: nothing is looked for and nothing recorded
   OpenStore open_for_reading;
+  OpenStore open_for_writing;  // to put aside what is wrong
+  deps::TrustFiles trust;      // who may have recorded
+  std::string node;
   std::vector<std::string> serve_arguments;         // of paceline-snapshotter: how the store is reached
   Duration find_limit = std::chrono::seconds(10);   // to look for a snapshot
   Duration mount_limit = std::chrono::seconds(30);  // to mount it
@@ -44,6 +48,8 @@ class DepsVolume : public VolumeType {
                                          VolumeHost& host, const FileSystem& files, const Clock& clock, Logger& log);
 
   virtual DepsRecorder& recorder() = 0;
+  // Manifests of the snapshots that are mounted in volumes, or about to be. A failure: nobody knows.
+  virtual Result<std::set<blocks::Digest>> UsedSnapshots() = 0;
 };
 
 }  // namespace paceline::agent

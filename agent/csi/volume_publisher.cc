@@ -97,6 +97,7 @@ Result<VolumeSpec> VolumePublisher::CheckRequest(const PublishRequest& request, 
   spec.pod.ns = ValueOf(request.context, "csi.storage.k8s.io/pod.namespace");
   spec.pod.name = ValueOf(request.context, "csi.storage.k8s.io/pod.name");
   spec.pod.uid = spec.target.pod_uid;
+  spec.pod.service_account = ValueOf(request.context, "csi.storage.k8s.io/serviceAccount.name");
   const std::string uid = ValueOf(request.context, "csi.storage.k8s.io/pod.uid");
   if (!uid.empty() && uid != spec.pod.uid) {
     return InvalidArgumentError(fmt::format("target path {} is not of the pod {}", spec.target.path, uid));

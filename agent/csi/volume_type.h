@@ -21,6 +21,7 @@ struct PodIdentity {
   std::string ns;
   std::string name;
   std::string uid;
+  std::string service_account;  // as kubelet says at the volume's publish; not kept with it
   bool operator==(const PodIdentity&) const = default;
 };
 

@@ -45,7 +45,7 @@ inline constexpr size_t kMaxSnapshotTextBytes = 4096;  // of a variable
 inline constexpr size_t kMaxInstallBytes = 16384;
 inline constexpr size_t kMaxRecentRuns = 256;
 
-enum class SnapshotState { kRecording, kReady, kExpired, kFailed };
+enum class SnapshotState { kRecording, kReady, kExpired, kFailed, kQuarantined };
 
 struct DependencySnapshotStatus {
   std::optional<SnapshotState> state;
@@ -55,6 +55,7 @@ struct DependencySnapshotStatus {
   std::string recorded_by_run;
   std::string recorded_by_pod;
   std::string recorded_by_node;
+  std::string recorded_by_service_account;
   std::optional<WallTime> recorded_at;
   std::optional<WallTime> expires_at;
   std::optional<WallTime> last_used;

@@ -12,7 +12,8 @@ struct EnumTable<SnapshotState> {
   static constexpr std::pair<SnapshotState, std::string_view> kEntries[] = {{SnapshotState::kRecording, "Recording"},
                                                                             {SnapshotState::kReady, "Ready"},
                                                                             {SnapshotState::kExpired, "Expired"},
-                                                                            {SnapshotState::kFailed, "Failed"}};
+                                                                            {SnapshotState::kFailed, "Failed"},
+                                                                            {SnapshotState::kQuarantined, "Quarantined"}};
 };
 
 template <typename V>
@@ -79,7 +80,8 @@ void Fields(V& v, const DependencySnapshotStatus*) {
   v.Field(
       "state", &T::state,
       {.doc = "Recording: one worker installs and is recorded. Ready: restored from now on. Expired: older than its "
-              "ttl. Failed: not usable, see the conditions."});
+              "ttl. Quarantined: put aside, because what the store holds is damaged or not signed by anybody who is "
+              "trusted; the next install is recorded anew. Failed: not usable, see the conditions."});
   v.Field("digest", &T::digest, {.doc = "Digest of the snapshot's manifest."});
   v.Field("sizeBytes", &T::size_bytes, {.doc = "Bytes of its files.", .minimum = 0});
   v.Field("storedBytes", &T::stored_bytes,
@@ -87,6 +89,7 @@ void Fields(V& v, const DependencySnapshotStatus*) {
   v.Field("recordedByRun", &T::recorded_by_run, {.doc = "The TrainingRun whose install was recorded."});
   v.Field("recordedByPod", &T::recorded_by_pod, {.doc = "Its pod."});
   v.Field("recordedByNode", &T::recorded_by_node, {.doc = "The pod's node."});
+  v.Field("recordedByServiceAccount", &T::recorded_by_service_account, {.doc = "The pod's service account."});
   v.Field("recordedAt", &T::recorded_at, {.doc = "When."});
   v.Field("expiresAt", &T::expires_at, {.doc = "When the ttl ends."});
   v.Field("lastUsed", &T::last_used, {.doc = "When it was last restored."});

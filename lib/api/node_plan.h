@@ -92,6 +92,8 @@ enum class InstallCause {
   kSnapshotEnded,     // there is one, and its time is over
   kStoreUnavailable,  // the store did not answer, or refused
   kDamaged,           // what the store gave is not what it should be
+  kNotTrusted,        // not signed by anybody who is trusted here
+  kQuarantined,       // there is one, and it has been put aside
   kNotMounted,        // found, and not to be mounted
 };
 
@@ -110,6 +112,9 @@ struct PodDependencies {
   int64_t stored_bytes = 0;
   std::optional<WallTime> recorded_at;
   std::optional<WallTime> expires_at;
+  std::string service_account;             // the pod's
+  std::string quarantined;                 // why the agent has put the snapshot aside; empty: it has not
+  std::optional<WallTime> quarantined_at;  // when
 
   friend bool operator==(const PodDependencies&, const PodDependencies&) = default;
 };

@@ -36,6 +36,8 @@ struct EnumTable<InstallCause> {
       {InstallCause::kSnapshotEnded, "SnapshotEnded"},
       {InstallCause::kStoreUnavailable, "StoreUnavailable"},
       {InstallCause::kDamaged, "Damaged"},
+      {InstallCause::kNotTrusted, "NotTrusted"},
+      {InstallCause::kQuarantined, "Quarantined"},
       {InstallCause::kNotMounted, "NotMounted"}};
 };
 
@@ -162,6 +164,10 @@ void Fields(V& v, const PodDependencies*) {
           {.doc = "Bytes that it takes in the store, shared ones included.", .omit_zero = true, .minimum = 0});
   v.Field("recordedAt", &T::recorded_at, {.doc = "When it was recorded."});
   v.Field("expiresAt", &T::expires_at, {.doc = "When it ends."});
+  v.Field("serviceAccount", &T::service_account, {.doc = "Service account of the pod.", .max_length = 253});
+  v.Field("quarantined", &T::quarantined,
+          {.doc = "Why the agent has put the snapshot aside; absent when it has not.", .max_length = kLongestReason});
+  v.Field("quarantinedAt", &T::quarantined_at, {.doc = "When it did."});
 }
 
 template <typename V>

@@ -11,6 +11,7 @@
 #include "lib/base/filesystem.h"
 #include "lib/deps/lease.h"
 #include "lib/deps/machine_facts.h"
+#include "lib/deps/offer.h"
 #include "lib/deps/tar_stream.h"
 #include "lib/deps/tree_checks.h"
 
@@ -108,14 +109,12 @@ class Recording {
 
   Result<bool> FindExisting() {
     if (request_.records_again) return false;
-    Result<FoundSnapshot> found = FindSnapshot(store_, key_, Soon());
-    if (!found.ok() && found.status().code() == StatusCode::kNotFound) return false;
-    // A damaged one is replaced.
-    if (!found.ok() && found.status().code() == StatusCode::kDataLoss) return false;
-    if (!found.ok()) return found.status();
-    if (HasEnded(found->record, clock_.WallNow())) return false;
+    Offer offer = FindOffer(store_, key_, request_.trust, clock_.WallNow(), Soon());
+    if (offer.state == OfferState::kUnavailable) return offer.why;
+    // Whatever is there and of no use is replaced.
+    if (offer.state != OfferState::kUsable) return false;
     outcome_.report.was_there = true;
-    outcome_.report.snapshot = *std::move(found);
+    outcome_.report.snapshot = *std::move(offer.snapshot);
     return true;
   }
 
@@ -185,13 +184,15 @@ class Recording {
     record.dropped = tree_.dropped;
     record.external_links = findings_.external_links;
     record.warnings = findings_.warnings;
+    record.recorded_by = request_.recorded_by;
     return record;
   }
 
   Status Store() {
     progress_->phase = Phase::kStoring;
     const TimePoint start = clock_.Now();
-    ASSIGN_OR_RETURN(const blocks::KnownChunks known, LoadKnownChunks(store_, request_.key.ns, roots(), Soon()));
+    ASSIGN_OR_RETURN(const blocks::KnownChunks known,
+                     LoadKnownChunks(store_, request_.key.ns, roots(), request_.trust, Soon()));
     blocks::ConvertOptions options = request_.convert;
     options.known = &known;
     ASSIGN_OR_RETURN(const blocks::ConvertedLayer converted,
@@ -205,7 +206,8 @@ class Recording {
     manifest.created = FormatRfc3339(record.created);
     manifest.layer = converted.layer;
     manifest.platform = "linux/" + request_.key.machine.arch;
-    ASSIGN_OR_RETURN(outcome_.report.snapshot, PublishSnapshot(store_, std::move(manifest), record, Soon()));
+    ASSIGN_OR_RETURN(outcome_.report.snapshot,
+                     PublishSnapshot(store_, std::move(manifest), record, request_.trust.signing, Soon()));
     outcome_.report.store_seconds = ToSeconds(clock_.Now() - start);
     return Status();
   }

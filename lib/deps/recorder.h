@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ struct RecordRequest {
   Privileges privileges = Privileges::kDropped;
   std::vector<std::string> allowed_secrets;
   bool records_again = false;  // also over a snapshot that is there
+  Trust trust;  // a snapshot that it does not let be used is replaced; with its key the new one is signed
+  std::map<std::string, std::string> recorded_by;  // for the record
   std::string lease_folder;
   Duration wait{0};  // for another recorder of the same key
   blocks::ConvertOptions convert;

@@ -14,6 +14,9 @@ constexpr char kKeyAnnotation[] = "dev.paceline.deps.key";
 constexpr char kNamespaceAnnotation[] = "dev.paceline.deps.namespace";
 constexpr char kCreatedAnnotation[] = "dev.paceline.deps.created";
 constexpr char kPlatformAnnotation[] = "dev.paceline.deps.platform";
+constexpr char kWhyAnnotation[] = "dev.paceline.quarantine.why";
+constexpr char kByAnnotation[] = "dev.paceline.quarantine.by";
+constexpr char kAtAnnotation[] = "dev.paceline.quarantine.at";
 
 Status Wrong(const std::string& what) { return DataLossError("snapshot: " + what); }
 
@@ -65,21 +68,22 @@ std::string EncodeRecord(const SnapshotRecord& record) {
   for (const ExternalLink& link : record.external_links) {
     links.push_back({{"path", link.path}, {"target", link.target}});
   }
-  const Json json = {{"recordVersion", kRecordVersion},
-                     {"keyInputs", ParseJson(record.key_document).value_or(Json())},
-                     {"created", FormatRfc3339(record.created)},
-                     {"expires", FormatRfc3339(record.expires)},
-                     {"class", record.is_pinned ? "pinned" : "floating"},
-                     {"classReason", record.class_reason},
-                     {"installSeconds", record.install_seconds},
-                     {"files", record.files},
-                     {"bytes", record.bytes},
-                     {"removed", record.removed},
-                     {"storedBytes", record.stored_bytes},
-                     {"newBytes", record.new_bytes},
-                     {"dropped", Json(record.dropped)},
-                     {"externalLinks", std::move(links)},
-                     {"warnings", record.warnings}};
+  Json json = {{"recordVersion", kRecordVersion},
+               {"keyInputs", ParseJson(record.key_document).value_or(Json())},
+               {"created", FormatRfc3339(record.created)},
+               {"expires", FormatRfc3339(record.expires)},
+               {"class", record.is_pinned ? "pinned" : "floating"},
+               {"classReason", record.class_reason},
+               {"installSeconds", record.install_seconds},
+               {"files", record.files},
+               {"bytes", record.bytes},
+               {"removed", record.removed},
+               {"storedBytes", record.stored_bytes},
+               {"newBytes", record.new_bytes},
+               {"dropped", Json(record.dropped)},
+               {"externalLinks", std::move(links)},
+               {"warnings", record.warnings}};
+  if (!record.recorded_by.empty()) json["recordedBy"] = Json(record.recorded_by);
   return DumpJson(json);
 }
 
@@ -111,6 +115,11 @@ Result<SnapshotRecord> ParseRecord(std::string_view text) {
       if (count.is_number_unsigned()) record.dropped[reason] = count.get<uint64_t>();
     }
   }
+  if (const Json* by = FindJson(*json, "recordedBy"); by != nullptr && by->is_object()) {
+    for (const auto& [name, value] : by->items()) {
+      if (value.is_string()) record.recorded_by[name] = value.get<std::string>();
+    }
+  }
   if (const Json* links = FindJson(*json, "externalLinks"); links != nullptr && links->is_array()) {
     for (const Json& link : *links) {
       Fields parts(link);
@@ -124,17 +133,25 @@ Result<SnapshotRecord> ParseRecord(std::string_view text) {
 
 std::string EncodeSnapshotManifest(const SnapshotManifest& manifest) {
   // The layer's descriptors are those of a layer manifest.
-  const Json layer = ParseJson(blocks::EncodeLayerManifest(manifest.layer)).value_or(Json::object());
-  const Json json = {{"schemaVersion", 2},
-                     {"mediaType", blocks::kManifestMediaType},
-                     {"artifactType", kSnapshotArtifactType},
-                     {"config", DescriptorJson(manifest.record)},
-                     {"layers", layer.value("layers", Json::array())},
-                     {"annotations",
-                      {{kKeyAnnotation, manifest.key},
-                       {kNamespaceAnnotation, manifest.ns},
-                       {kCreatedAnnotation, manifest.created},
-                       {kPlatformAnnotation, manifest.platform}}}};
+  const bool has_layer = manifest.record.media_type == kRecordMediaType;
+  const Json layer = has_layer ? ParseJson(blocks::EncodeLayerManifest(manifest.layer)).value_or(Json::object())
+                               : Json{{"layers", {DescriptorJson(manifest.record)}}};
+  Json json = {{"schemaVersion", 2},
+               {"mediaType", blocks::kManifestMediaType},
+               {"artifactType", manifest.quarantine ? kQuarantineArtifactType : kSnapshotArtifactType},
+               {"config", DescriptorJson(manifest.record)},
+               {"layers", layer.value("layers", Json::array())},
+               {"annotations",
+                {{kKeyAnnotation, manifest.key},
+                 {kNamespaceAnnotation, manifest.ns},
+                 {kCreatedAnnotation, manifest.created},
+                 {kPlatformAnnotation, manifest.platform}}}};
+  if (manifest.quarantine) {
+    json["annotations"][kWhyAnnotation] = manifest.quarantine->why;
+    json["annotations"][kByAnnotation] = manifest.quarantine->by;
+    json["annotations"][kAtAnnotation] = manifest.quarantine->at;
+    if (manifest.quarantine->subject) json["subject"] = DescriptorJson(*manifest.quarantine->subject);
+  }
   return DumpJson(json);
 }
 
@@ -142,7 +159,8 @@ Result<SnapshotManifest> ParseSnapshotManifest(std::string_view text) {
   if (text.size() > blocks::kMaxManifestBytes) return Wrong("the manifest is too large");
   Result<Json> json = ParseJson(text);
   if (!json.ok()) return Wrong(json.status().message());
-  if (JsonStringOr(*json, "artifactType", "").value_or("") != kSnapshotArtifactType) {
+  const std::string type = JsonStringOr(*json, "artifactType", "").value_or("");
+  if (type != kSnapshotArtifactType && type != kQuarantineArtifactType) {
     return Wrong("artifactType is not " + std::string(kSnapshotArtifactType));
   }
   SnapshotManifest manifest;
@@ -154,6 +172,14 @@ Result<SnapshotManifest> ParseSnapshotManifest(std::string_view text) {
   const Json* config = FindJson(*json, "config");
   if (config == nullptr) return Wrong("config is missing");
   ASSIGN_OR_RETURN(manifest.record, blocks::ParseDescriptor(*config));
+  if (type == kQuarantineArtifactType) {
+    manifest.quarantine = Quarantine{AnnotationOf(*json, kWhyAnnotation), AnnotationOf(*json, kByAnnotation),
+                                     AnnotationOf(*json, kAtAnnotation), std::nullopt};
+    if (const Json* subject = FindJson(*json, "subject"); subject != nullptr) {
+      ASSIGN_OR_RETURN(manifest.quarantine->subject, blocks::ParseDescriptor(*subject));
+    }
+    if (manifest.record.media_type == blocks::kEmptyMediaType) return manifest;  // nothing could be read of it
+  }
   if (manifest.record.media_type != kRecordMediaType || manifest.record.size_bytes > kMaxRecordBytes) {
     return Wrong("config is no record");
   }

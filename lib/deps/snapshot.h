@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,7 @@
 namespace paceline::deps {
 
 inline constexpr char kSnapshotArtifactType[] = "application/vnd.paceline.dependency-snapshot.v1";
+inline constexpr char kQuarantineArtifactType[] = "application/vnd.paceline.dependency-snapshot.quarantine.v1";
 inline constexpr char kRecordMediaType[] = "application/vnd.paceline.dependency-snapshot.record.v1+json";
 inline constexpr char kTagPrefix[] = "paceline-deps-v1-";
 inline constexpr size_t kMaxRecordBytes = 3U << 20;
@@ -33,11 +35,19 @@ struct SnapshotRecord {
   std::map<std::string, uint64_t> dropped;
   std::vector<ExternalLink> external_links;
   std::vector<std::string> warnings;
+  std::map<std::string, std::string> recorded_by;  // "pod", "node", ...: section 2.1
 };
 
 std::string EncodeRecord(const SnapshotRecord& record);
 // kDataLoss for what is no record, kUnimplemented for one of another version.
 Result<SnapshotRecord> ParseRecord(std::string_view text);
+
+// That a snapshot was put aside: section 2.4.
+struct Quarantine {
+  std::string why, by;
+  std::string at;                             // RFC 3339
+  std::optional<blocks::Descriptor> subject;  // the snapshot's manifest; absent when it could not be read
+};
 
 struct SnapshotManifest {
   std::string key;  // 64 hexadecimal digits
@@ -46,6 +56,8 @@ struct SnapshotManifest {
   blocks::Descriptor record;  // the config
   blocks::BlockLayer layer;
   std::string platform;  // "linux/x86_64": of the block image manifest that follows from it
+  // Set: this is no snapshot but a note that there was one. Record and layer are the snapshot's, or nothing.
+  std::optional<Quarantine> quarantine;
 };
 
 std::string EncodeSnapshotManifest(const SnapshotManifest& manifest);

@@ -19,6 +19,15 @@ Result<FoundSnapshot> ReadSnapshot(blocks::BlobStore& store, const std::string& 
   FoundSnapshot found;
   found.descriptor = stored.descriptor;
   ASSIGN_OR_RETURN(found.manifest, ParseSnapshotManifest(stored.bytes));
+  if (found.manifest.quarantine) {
+    found.descriptor = found.manifest.quarantine->subject.value_or(blocks::Descriptor());
+    if (SnapshotTag(found.manifest.key) != tag) return DataLossError(tag + " holds what was put aside of another key");
+    // What can still be said of it.
+    const Result<std::string> record = blocks::ReadWholeBlob(store, found.manifest.record, deadline);
+    Result<SnapshotRecord> parsed = record.ok() ? ParseRecord(*record) : record.status();
+    if (parsed.ok()) found.record = *std::move(parsed);
+    return found;
+  }
   ASSIGN_OR_RETURN(const std::string record, blocks::ReadWholeBlob(store, found.manifest.record, deadline));
   ASSIGN_OR_RETURN(found.record, ParseRecord(record));
   const bool fits =
@@ -85,7 +94,7 @@ Result<blocks::Digest> EnsureDerivedImage(blocks::BlobStore& store, const FoundS
 }
 
 Result<FoundSnapshot> PublishSnapshot(blocks::BlobStore& store, SnapshotManifest snapshot, const SnapshotRecord& record,
-                                      Deadline deadline) {
+                                      const std::optional<blocks::SigningKey>& key, Deadline deadline) {
   FoundSnapshot published;
   const std::string text = EncodeRecord(record);
   if (text.size() > kMaxRecordBytes) return InternalError("the record became too large");
@@ -95,6 +104,7 @@ Result<FoundSnapshot> PublishSnapshot(blocks::BlobStore& store, SnapshotManifest
   published.manifest = std::move(snapshot);
   published.record = record;
   RETURN_IF_ERROR(EnsureDerivedImage(store, published, deadline).status());
+  if (key) RETURN_IF_ERROR(WriteSignature(store, published.descriptor, *key, deadline));
   // A collector may have been at work since the chunks were looked up.
   for (const blocks::Descriptor& blob : published.manifest.layer.data) {
     RETURN_IF_ERROR(store.StatBlob(blob.digest, deadline).status().Annotate("before publishing"));
@@ -104,15 +114,22 @@ Result<FoundSnapshot> PublishSnapshot(blocks::BlobStore& store, SnapshotManifest
   return published;
 }
 
+Status RemoveCompanions(blocks::BlobStore& store, const FoundSnapshot& snapshot, Deadline deadline) {
+  RETURN_IF_ERROR(store.RemoveTag(SignatureTag(snapshot.descriptor.digest), deadline));
+  const blocks::Digest image = blocks::Sha256Of(DerivedImage(snapshot.manifest, snapshot.descriptor));
+  RETURN_IF_ERROR(store.RemoveTag(blocks::HotSetTag(image), deadline));
+  // Last: a collector that was cut off finds the rest by it.
+  return store.RemoveTag(blocks::ImageTag(snapshot.descriptor.digest), deadline);
+}
+
 Status RemoveSnapshot(blocks::BlobStore& store, const FoundSnapshot& snapshot, Deadline deadline) {
   RETURN_IF_ERROR(store.RemoveTag(SnapshotTag(snapshot.manifest.key), deadline));
-  RETURN_IF_ERROR(store.RemoveTag(blocks::ImageTag(snapshot.descriptor.digest), deadline));
-  const blocks::Digest image = blocks::Sha256Of(DerivedImage(snapshot.manifest, snapshot.descriptor));
-  return store.RemoveTag(blocks::HotSetTag(image), deadline);
+  return RemoveCompanions(store, snapshot, deadline);
 }
 
 Result<blocks::KnownChunks> LoadKnownChunks(blocks::BlobStore& store, const std::string& ns,
-                                            const std::vector<std::string>& capture, Deadline deadline) {
+                                            const std::vector<std::string>& capture, const Trust& trust,
+                                            Deadline deadline) {
   blocks::KnownChunks known;
   const Result<SnapshotList> list = ListSnapshots(store, ns, deadline);
   // A store that cannot list costs space, no more.
@@ -121,7 +138,13 @@ Result<blocks::KnownChunks> LoadKnownChunks(blocks::BlobStore& store, const std:
   size_t used = 0;
   for (const FoundSnapshot& snapshot : list->snapshots) {
     if (used == kKnownSnapshots) break;
-    if (snapshot.manifest.ns != ns || KeyList(snapshot.record, "capture") != capture) continue;
+    if (snapshot.manifest.quarantine || snapshot.manifest.ns != ns) continue;
+    if (KeyList(snapshot.record, "capture") != capture) continue;
+    if (trust.is_required) {
+      const Result<SignatureFacts> signature =
+          LookAtSignature(store, snapshot.descriptor.digest, trust.trusted, deadline);
+      if (!signature.ok() || signature->state != SignatureState::kGood) continue;
+    }
     const Result<blocks::LayerIndex> index = blocks::ReadLayerIndex(store, snapshot.manifest.layer, deadline);
     if (!index.ok()) continue;  // what is damaged is stored again
     AddChunks(*index, &known);

@@ -25,6 +25,9 @@ Json StatusJson(const api::DependencySnapshotStatus& status) {
 // "pod train-0 on node n1, run train-a1b2-0"
 std::string RecorderText(const api::DependencySnapshotStatus& status) {
   std::string text = fmt::format("pod {} on node {}", status.recorded_by_pod, status.recorded_by_node);
+  if (!status.recorded_by_service_account.empty()) {
+    text += ", service account " + status.recorded_by_service_account;
+  }
   if (!status.recorded_by_run.empty()) text += ", run " + status.recorded_by_run;
   return text;
 }
@@ -104,16 +107,29 @@ void SnapshotReconciler::Tell(const DependencySnapshot& snapshot, const api::Dep
   const kube::ObjectReference self{std::string(api::kApiVersion), std::string(api::kDependencySnapshotKind.kind),
                                    snapshot.metadata.ns,          snapshot.metadata.name,
                                    snapshot.metadata.uid,         ""};
-  if (now.digest != before.digest && !now.recorded_by_node.empty()) {
-    env_.recorder.Record({self, std::nullopt, kube::EventType::kNormal, std::string(kSnapshotRecorded.reason), "Record",
-                          api::Say(kSnapshotRecorded, fmt::format("{} bytes recorded by {}: {}", now.size_bytes,
-                                                                  RecorderText(now), now.digest))});
+  // A restore may be heard of before the recording.
+  const bool is_news = now.digest != before.digest || before.recorded_by_node.empty();
+  if (is_news && !now.digest.empty() && !now.recorded_by_node.empty()) {
+    env_.recorder.Record(
+        {self, std::nullopt, kube::EventType::kNormal, std::string(kSnapshotRecorded.reason), "Record",
+         api::Say(kSnapshotRecorded, fmt::format("{} bytes recorded by {}: {} (key {})", now.size_bytes,
+                                                 RecorderText(now), now.digest, snapshot.spec.key))});
+    // Who has brought this code here: for whoever keeps logs.
+    env_.log.Info("dependencies recorded", {{"namespace", snapshot.metadata.ns},
+                                            {"run", now.recorded_by_run},
+                                            {"pod", now.recorded_by_pod},
+                                            {"service_account", now.recorded_by_service_account},
+                                            {"node", now.recorded_by_node},
+                                            {"key", snapshot.spec.key},
+                                            {"digest", now.digest},
+                                            {"bytes", now.size_bytes},
+                                            {"stored_bytes", now.stored_bytes}});
   }
   if (now.state == before.state) return;
   env_.log.Info("dependency snapshot", {{"snapshot", snapshot.metadata.name},
                                         {"namespace", snapshot.metadata.ns},
                                         {"state", api::SnapshotStateText(*now.state)}});
-  if (now.state != SnapshotState::kFailed) return;
+  if (now.state != SnapshotState::kFailed && now.state != SnapshotState::kQuarantined) return;
   const api::Condition* ready = api::FindCondition(now.conditions, kSnapshotReadyCondition);
   if (ready == nullptr) return;
   env_.recorder.Record({self, std::nullopt, kube::EventType::kWarning, ready->reason, "Record", ready->message});

@@ -36,9 +36,44 @@ std::optional<WallTime> LatestWith(const std::vector<SnapshotReport>& reports, I
   return latest;
 }
 
+// That a snapshot is wrong, as one agent tells it.
+struct Finding {
+  const api::Advice* advice = nullptr;  // null: nobody tells of any
+  std::optional<WallTime> at;
+  std::string what;
+};
+
+// The latest. Of two at the same time the more exact one.
+Finding LatestFinding(const std::vector<SnapshotReport>& reports) {
+  Finding latest;
+  const auto consider = [&latest](const api::Advice& advice, const std::optional<WallTime>& at, const std::string& node,
+                                  const std::string& why) {
+    if (!at || (latest.at && *latest.at >= *at)) return;
+    latest = {&advice, at, fmt::format("node {}: {}", node, why)};
+  };
+  for (const SnapshotReport& report : reports) {
+    const api::PodDependencies& told = report.told.dependencies;
+    if (told.cause == InstallCause::kDamaged) consider(kSnapshotDamaged, told.at, report.told.node, told.reason);
+    if (told.cause == InstallCause::kNotTrusted) consider(kSnapshotNotTrusted, told.at, report.told.node, told.reason);
+    // One that was mounted and found wrong later.
+    if (!told.cause && !told.quarantined.empty()) {
+      consider(kSnapshotDamaged, told.quarantined_at, report.told.node, told.quarantined);
+    }
+  }
+  if (latest.advice != nullptr) return latest;
+  // Whoever has found it is not heard of any more.
+  for (const SnapshotReport& report : reports) {
+    const api::PodDependencies& told = report.told.dependencies;
+    if (told.cause == InstallCause::kQuarantined)
+      consider(kSnapshotQuarantined, told.at, report.told.node, told.reason);
+  }
+  return latest;
+}
+
 void SetRecorder(const SnapshotReport& report, api::DependencySnapshotStatus* status) {
   status->recorded_by_node = report.told.node;
   status->recorded_by_pod = report.told.pod.name;
+  status->recorded_by_service_account = report.told.dependencies.service_account;
   if (!report.run.empty()) status->recorded_by_run = report.run;
 }
 
@@ -52,6 +87,7 @@ void TakeNewest(const std::vector<SnapshotReport>& reports, api::DependencySnaps
       status->recorded_by_node.clear();
       status->recorded_by_pod.clear();
       status->recorded_by_run.clear();
+      status->recorded_by_service_account.clear();
     }
     if (!is_newer) continue;
     status->digest = told.digest;
@@ -115,20 +151,19 @@ Verdict Failed(const api::Advice& advice, std::string_view what) {
 Verdict Judge(const SnapshotInput& input, const api::DependencySnapshotStatus& status) {
   const std::optional<WallTime> seen = LastSeen(input, status);
   const auto is_news = [&seen](const std::optional<WallTime>& at) { return at && (!seen || *at > *seen); };
-  const bool is_damaged = is_news(LatestWith(input.reports, InstallCause::kDamaged));
+  const Finding finding = LatestFinding(input.reports);
+  // Also when all that is heard of it since is that it lies aside.
+  const bool is_wrong = is_news(finding.at) || is_news(LatestWith(input.reports, InstallCause::kQuarantined));
   const bool is_missing = is_news(LatestWith(input.reports, InstallCause::kNoSnapshot));
-  const bool is_there = !status.digest.empty() && !is_damaged && !is_missing;
+  const bool is_there = !status.digest.empty() && !is_wrong && !is_missing;
   if (is_there && (!status.expires_at || input.now < *status.expires_at))
     return {SnapshotState::kReady, "Recorded", ""};
+  // Before its replacement is recorded, which begins at once: somebody should hear of it.
+  if (is_wrong && finding.advice != nullptr) {
+    return {SnapshotState::kQuarantined, std::string(finding.advice->reason), api::Say(*finding.advice, finding.what)};
+  }
   if (std::any_of(input.reports.begin(), input.reports.end(), IsActive)) {
     return {SnapshotState::kRecording, "Recording", ""};
-  }
-  if (is_damaged) {
-    for (const SnapshotReport& report : input.reports) {
-      const api::PodDependencies& told = report.told.dependencies;
-      if (told.cause == InstallCause::kDamaged)
-        return Failed(kSnapshotDamaged, fmt::format("node {}: {}", report.told.node, told.reason));
-    }
   }
   if (is_there) return {SnapshotState::kExpired, "Expired", ""};
   if (const SnapshotReport* report = LatestNotRecorded(input.reports)) {
@@ -195,7 +230,7 @@ api::DependencySnapshotStatus ComputeSnapshotStatus(const SnapshotInput& input) 
 
 std::optional<WallTime> RemovalTime(const api::DependencySnapshotStatus& status, Duration keep) {
   if (status.state == SnapshotState::kExpired && status.expires_at) return *status.expires_at + keep;
-  if (status.state != SnapshotState::kFailed) return std::nullopt;
+  if (status.state != SnapshotState::kFailed && status.state != SnapshotState::kQuarantined) return std::nullopt;
   const api::Condition* ready = api::FindCondition(status.conditions, kSnapshotReadyCondition);
   if (ready == nullptr || !ready->last_transition_time) return std::nullopt;
   return *ready->last_transition_time + keep;

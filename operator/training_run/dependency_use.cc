@@ -22,6 +22,7 @@ bool HasMarker(const WorkerInput& worker, std::string_view name) {
 // Something was to be restored, or may have been, and it did not work.
 bool IsTrouble(const std::optional<InstallCause>& cause) {
   return cause == InstallCause::kStoreUnavailable || cause == InstallCause::kDamaged ||
+         cause == InstallCause::kNotTrusted || cause == InstallCause::kQuarantined ||
          cause == InstallCause::kNotMounted;
 }
 

@@ -18,7 +18,8 @@ blocks::ImageStats Sum(const blocks::ImageStats& a, const blocks::ImageStats& b)
           a.origin_bytes + b.origin_bytes,
           a.origin_requests + b.origin_requests,
           a.prefetched_bytes + b.prefetched_bytes,
-          a.damaged_chunks + b.damaged_chunks};
+          a.damaged_chunks + b.damaged_chunks,
+          a.lost_chunks + b.lost_chunks};
 }
 
 }  // namespace

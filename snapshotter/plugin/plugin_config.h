@@ -6,7 +6,7 @@
 
 #include "lib/base/config.h"
 #include "snapshotter/config.h"
-#include "snapshotter/plugin/connection_keeper.h"
+#include "snapshotter/connection_keeper.h"
 #include "snapshotter/plugin/converted_images.h"
 
 namespace paceline::snapshotter {

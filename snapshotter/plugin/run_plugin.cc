@@ -33,7 +33,6 @@ namespace {
 
 constexpr Duration kLockLimit = std::chrono::seconds(60);
 constexpr Duration kLockPoll = std::chrono::milliseconds(200);
-constexpr Duration kKeeperLimit = std::chrono::seconds(10);
 constexpr int kServingThreads = 64;
 
 // Waits for a server before this one to end, as in a roll-out.
@@ -48,24 +47,6 @@ Result<UniqueFd> LockRoot(const std::string& root, const Clock& clock, const std
     if (!clock.SleepFor(kLockPoll, stop)) return CancelledError("asked to stop");
   }
   return lock;
-}
-
-// The keeper, started when that is ours to do.
-Result<KeeperClient> ReachKeeper(const PluginConfig& config, const Clock& clock, const std::stop_token& stop) {
-  Result<KeeperClient> keeper = KeeperClient::Connect(config.keeper.socket);
-  if (keeper.ok()) return keeper;
-  if (config.spawns_keeper) RETURN_IF_ERROR(SpawnKeeper("/proc/self/exe", config.keeper));
-  const Deadline deadline = Deadline::After(clock, kKeeperLimit);
-  while (!keeper.ok() && !deadline.Expired(clock) && clock.SleepFor(kLockPoll, stop)) {
-    keeper = KeeperClient::Connect(config.keeper.socket);
-  }
-  return keeper;
-}
-
-// False once the kernel has given the connection up: nothing brings its mounts back.
-bool IsAlive(const fusefs::Connection& connection) {
-  pollfd device = {connection.device.get(), POLLIN, 0};
-  return poll(&device, 1, 0) >= 0 && (device.revents & (POLLERR | POLLNVAL)) == 0;
 }
 
 // The ids of snapshots on whose folders something is mounted.
@@ -156,7 +137,7 @@ class Plugin {
     ASSIGN_OR_RETURN(const std::vector<std::string> mounts, MountsBelow(config_.root));
     const bool has_files = std::find(mounts.begin(), mounts.end(), files_folder()) != mounts.end();
     if (!config_.keeper.socket.empty()) {
-      Result<KeeperClient> keeper = ReachKeeper(config_, clock_, stop_);
+      Result<KeeperClient> keeper = ReachKeeper(config_.keeper, config_.spawns_keeper, clock_, stop_);
       if (keeper.ok()) {
         keeper_ = *std::move(keeper);
       } else {

@@ -55,6 +55,7 @@ TEST(AgentConfig, RefusesWhatCannotWork) {
       {{"--node-name", "n1", "--facts-host-root", "host"}, "hostRoot"},
       {{"--node-name", "n1", "--metrics-port", "70000"}, "metrics-port"},
       {{"--node-name", "n1", "--heartbeat", "0s"}, "heartbeat"},
+      {{"--node-name", "n1", "--dependencies-require-signatures"}, "dependencies.signingKey"},
       {{"--plan", "p", "--kubeconfig", "k"}, "give one of the two"},
       {{"--node-name", "n1", "--no-such-flag", "x"}, "no-such-flag"},
   };

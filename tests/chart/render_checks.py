@@ -98,6 +98,18 @@ def check_dependencies():
     for name in ("agent", "operator"):
         config = yaml.safe_load(rendered.one("ConfigMap", f"paceline-{name}")["data"]["config.yaml"])
         assert config["registry"]["credentials"] == "/etc/paceline-registry/.dockerconfigjson", name
+    signing = [*settings, "dependencies.signing.secret=keys"]
+    rendered = Rendered(settings=signing)
+    for kind, name, has_keys in (("DaemonSet", "agent", True), ("DaemonSet", "holder", False), ("Deployment", "operator", False)):
+        assert ("keys" in json.dumps(rendered.one(kind, f"paceline-{name}"))) == has_keys, f"only agents sign, {name} has the Secret"
+    pod = rendered.one("DaemonSet", "paceline-agent")["spec"]["template"]["spec"]
+    mounts = {mount["name"]: mount for mount in pod["containers"][0]["volumeMounts"]}
+    config = yaml.safe_load(rendered.one("ConfigMap", "paceline-agent")["data"]["config.yaml"])["dependencies"]
+    assert config["signingKey"] == mounts["signing"]["mountPath"] + "/signing.pem" and mounts["signing"]["readOnly"] is True
+    assert config["requireSignatures"] is True and "trustedKeys" not in config
+    rendered = Rendered(settings=[*signing, "dependencies.signing.trustedKeys=true", "dependencies.signing.required=false"])
+    config = yaml.safe_load(rendered.one("ConfigMap", "paceline-agent")["data"]["config.yaml"])["dependencies"]
+    assert config["trustedKeys"].endswith("/trusted.pem") and config["requireSignatures"] is False
     assert "configmaps" in json.dumps(rendered.one("ClusterRole", "paceline-operator"))
     assert "configmaps" not in json.dumps(Rendered().one("ClusterRole", "paceline-operator"))
 

@@ -7,7 +7,8 @@ Agent, holder and operator run as processes, on the nodes n1 and n2 and here. A 
 is recorded; the same job on the other node mounts what was recorded, and goes on when its agent is killed; the first node
 fetches first what that one has read; two workers that install at once make one snapshot; an agent that is killed during an
 install records it afterwards, one that is killed while it records leaves all or nothing; without the store the install
-runs; what cannot be cached is said; a store in a registry does as well. Ends with "N passed, N failed, N skipped". Without
+runs; what cannot be cached is said; what has lost its signature or its bytes is put aside and recorded anew; what has ended
+is removed, but not under a pod; a store in a registry does as well. Ends with "N passed, N failed, N skipped". Without
 KUBECONFIG all is skipped.
 """
 import json
@@ -25,6 +26,7 @@ from nodes import NODES, PROGRAMS, TESTBED, NodeProcess, in_node, is_ready  # no
 
 WORK = tempfile.mkdtemp(prefix="paceline-deps-")
 STORE = os.path.join(WORK, "store")
+KEYS = os.path.join(WORK, "keys")
 
 # A virtual environment with a package of some hundred modules, as an install leaves it.
 MAKE = r"""
@@ -64,12 +66,20 @@ def install_command(modules=400, blobs=0):
     return INSTALL.format(MAKE.replace("MODULES", str(modules)).replace("BLOBS", str(blobs)))
 
 
+def make_keys():
+    """As docs/dependency-snapshots.md says."""
+    os.makedirs(KEYS, mode=0o700)
+    bed.run("openssl", "genpkey", "-algorithm", "ed25519", "-out", f"{KEYS}/signing.pem")
+    bed.run("openssl", "pkey", "-in", f"{KEYS}/signing.pem", "-pubout", "-out", f"{KEYS}/trusted.pem")
+
+
 def processes():
     holders = [NodeProcess(node, "holder", " ".join((
         f"{PROGRAMS}/paceline-holder", "--programs", f"{PROGRAMS}/paceline-hdfs-mount,{PROGRAMS}/paceline-snapshotter",
         "--stop-mounts", "yes"))) for node in NODES]
     agents = nodes.agents("--dependencies-store", f"file://{STORE}", "--dependencies-wrapper", f"{PROGRAMS}/paceline-deps",
-                          "--dependencies-find-limit", "3s")
+                          "--dependencies-find-limit", "3s", "--dependencies-signing-key", f"{KEYS}/signing.pem",
+                          "--dependencies-require-signatures", "--dependencies-collect-period", "2s", "--dependencies-collect-grace", "5s")
     return holders, agents
 
 
@@ -140,9 +150,30 @@ def remove(context, *names):
         bed.kubectl("delete", "trainingjob", name, "-n", context.ns, "--timeout=60s")
 
 
+def pacectl_deps(context, *words, ok=True):
+    return bed.run(f"{PROGRAMS}/pacectl", "deps", *words, "--store", f"file://{STORE}", "-n", context.ns, ok=ok)
+
+
 def snapshots(context):
-    code, text = bed.run(f"{PROGRAMS}/pacectl", "deps", "ls", "--store", f"file://{STORE}", "-n", context.ns, "-o", "json", ok=False)
+    code, text = pacectl_deps(context, "ls", "-o", "json", ok=False)
     return json.loads(text) if code == 0 else []
+
+
+def named(context, name):
+    """The snapshot of a DependencySnapshot as the store has it; None when it has none."""
+    key = objects(context)[name]["spec"]["key"]
+    return next((snapshot for snapshot in snapshots(context) if snapshot["key"] == key), None)
+
+
+def manifest(digest):
+    with open(os.path.join(STORE, "blobs/sha256", digest.split(":")[1]), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def agent_counter(node, line):
+    page = in_node(node, "curl", "-s", f"http://127.0.0.1:{nodes.AGENT_PORT}/metrics")
+    found = [text for text in page.splitlines() if text.startswith(line)]
+    return float(found[0].split()[-1]) if found else 0
 
 
 def stage_seconds(context, uid):
@@ -200,9 +231,20 @@ def first_run_is_recorded(context):
     bed.expect(status["sizeBytes"] > 10000 and not status.get("uses") and objects(context)[name]["spec"]["key"] == stored["key"], status)
     inputs = objects(context)[name]["spec"]["inputs"]
     bed.expect(inputs["capture"] == ["/opt/venv"] and "venv" in inputs["install"], inputs)
-    bed.wait_for("the event of the recording", lambda: run["metadata"]["name"] in context.event_notes(name, "DependenciesRecorded"), 30)
+    told = (run["metadata"]["name"], status["recordedByPod"], "service account default", NODES[0], stored["digest"], stored["key"])
+    bed.wait_for("the event of who recorded what", lambda: all(text in context.event_notes(name, "DependenciesRecorded") for text in told), 30)
+    bed.expect(stored["recordedBy"] == {"namespace": context.ns, "pod": status["recordedByPod"], "serviceAccount": "default", "node": NODES[0]}, stored)
+    pacectl_deps(context, "verify", "--key", f"{KEYS}/trusted.pem")
     remove(context, "first")
     return seconds, name
+
+
+def kill_the_server(node):
+    """Of the one mounted snapshot of a node, at once; readers wait until the holder has another one."""
+    def mounts():
+        return json.loads(in_node(node, f"{PROGRAMS}/paceline-holder", "list"))["mounts"]
+    (mount,) = [mount for mount in mounts() if mount["name"].startswith("deps-")]
+    in_node(node, "kill", "-KILL", str(mount["pid"]))
 
 
 def second_run_mounts_it(context, agents, installed_seconds, name):
@@ -210,10 +252,11 @@ def second_run_mounts_it(context, agents, installed_seconds, name):
     line = await_log(context, "second", "paceline-deps:")
     bed.expect("dependencies in place after 0.0 s" in line, line)
     await_log(context, "second", f"sum {sum(range(200))}")
+    kill_the_server(NODES[1])
     agents[1].end("KILL")
     pod = pods_of(context, "second")[0]["metadata"]["name"]
     bed.kubectl("exec", pod, "-n", context.ns, "--", "touch", "/opt/venv/go")
-    await_log(context, "second", "done")  # half of the modules is read with no agent at all
+    await_log(context, "second", "done")  # half of the modules is read with no agent at all, after a death of their server
     agents[1].start()
     bed.wait_for("the agent is ready again", lambda: is_ready(NODES[1]))
     finish(context, "second", True)
@@ -234,9 +277,7 @@ def second_run_mounts_it(context, agents, installed_seconds, name):
 def third_run_fetches_first_what_the_second_read(context):
     """On the node that has recorded and not mounted it, so that it has no chunk of it."""
     def fetched_ahead():
-        page = in_node(NODES[0], "curl", "-s", f"http://127.0.0.1:{nodes.AGENT_PORT}/metrics")
-        lines = [line for line in page.splitlines() if line.startswith('paceline_dependency_read_bytes_total{source="prefetch"}')]
-        return float(lines[0].split()[-1]) if lines else 0
+        return agent_counter(NODES[0], 'paceline_dependency_read_bytes_total{source="prefetch"}')
     bed.wait_for("the hot set is in the store", lambda: any(t.startswith("paceline-hot-v1-") for t in os.listdir(os.path.join(STORE, "tags"))), 30)
     before = fetched_ahead()
     job(context, "third", NODES[0], env={"WAITS": "1"})
@@ -315,6 +356,78 @@ def without_the_store_the_install_runs(context, name):
         os.unlink(STORE)
         os.rename(STORE + ".away", STORE)
     remove(context, "alone")
+
+
+def what_nobody_has_signed_is_put_aside_and_recorded_anew(context, name):
+    """Somebody who may write to the store has put something of his own there: it has no good signature."""
+    before = named(context, name)["digest"]
+    os.unlink(os.path.join(STORE, "tags", "paceline-sig-v1-" + before.split(":")[1]))
+    code, text = pacectl_deps(context, "verify", "--key", f"{KEYS}/trusted.pem", ok=False)
+    bed.expect(code == 3 and "it is not signed" in text, text)
+    uid = job(context, "unsigned", NODES[1])["metadata"]["uid"]
+    line = await_log(context, "unsigned", "paceline-deps:")
+    bed.expect("dependencies installed after" in line and "they are being recorded" in line, line)
+    bed.wait_for("the event of the quarantine", lambda: "it is not signed" in context.event_notes(name, "NotTrusted"), 30)
+    finish(context, "unsigned", False)
+    told = worker_dependencies(context, uid, "Recorded")
+    bed.expect("it is not signed" in told["reason"], told)
+    status = await_object(context, name, state="Ready", recordedByNode=NODES[1])
+    bed.expect(status["digest"] != before and agent_counter(NODES[1], 'paceline_dependency_quarantines_total{cause="NotTrusted"}') == 1, status)
+    pacectl_deps(context, "verify", "--key", f"{KEYS}/trusted.pem")
+    remove(context, "unsigned")
+    job(context, "signed", NODES[0])
+    finish(context, "signed", True)
+    remove(context, "signed")
+
+
+def what_has_lost_bytes_is_put_aside_until_it_is_lifted(context):
+    """Under a running pod, which gets an I/O error: nobody else should."""
+    job(context, "whole", NODES[0], modules=404)
+    finish(context, "whole", False, 404)
+    (run,) = [run for run in bed.items("trainingruns", context.ns) if run["metadata"]["name"].startswith("whole")]
+    name = bed.wait_for("the run names its snapshot", lambda: bed.get("trainingrun", run["metadata"]["name"], context.ns)["status"].get("snapshot", {}).get("name"), 30)
+    await_object(context, name, state="Ready")
+    remove(context, "whole")
+    data = [layer["digest"] for layer in manifest(named(context, name)["digest"])["layers"] if layer["mediaType"].endswith(".data.v1")]
+    blobs = [os.path.join(STORE, "blobs/sha256", digest.split(":")[1]) for digest in data]
+    blob = max(blobs, key=os.path.getmtime)  # the others are those of snapshots before
+    with open(blob, "rb") as file:
+        right = file.read()
+    with open(blob, "wb") as file:
+        file.write(bytes(byte ^ 1 for byte in right))
+    job(context, "hurt", NODES[1], modules=404)
+    await_object(context, name, state="Quarantined")
+    bed.wait_for("the event of the quarantine", lambda: "no right bytes" in context.event_notes(name, "Damaged"), 30)
+    bed.expect(named(context, name)["state"] == "quarantined" and "no right bytes" in pacectl_deps(context, "show", objects(context)[name]["spec"]["key"]), "pacectl")
+    remove(context, "hurt")
+    with open(blob, "wb") as file:
+        file.write(right)
+    pacectl_deps(context, "lift", objects(context)[name]["spec"]["key"][:12])
+    job(context, "healed", NODES[0], modules=404)
+    finish(context, "healed", True, 404)
+    await_object(context, name, state="Ready")
+    remove(context, "healed")
+
+
+def what_has_ended_goes_but_not_under_a_pod(context):
+    blobs = lambda: set(os.listdir(os.path.join(STORE, "blobs/sha256")))  # noqa: E731
+    before, before_blobs = len(snapshots(context)), blobs()
+    job(context, "brief", NODES[0], modules=405, ttl="30s")
+    finish(context, "brief", False, 405)
+    bed.wait_for("the snapshot is there", lambda: len(snapshots(context)) == before + 1, 60)
+    remove(context, "brief")
+    job(context, "holds", NODES[1], modules=405, ttl="30s", env={"WAITS": "1"})
+    await_log(context, "holds", f"sum {sum(range(200))}")
+    uses = lambda: [tag for tag in os.listdir(os.path.join(STORE, "tags")) if tag.startswith("paceline-use-v1-")]  # noqa: E731
+    bed.wait_for("the node says what it uses", uses, 30)
+    (snapshot,) = [found for found in snapshots(context) if found["expires"] == min(s["expires"] for s in snapshots(context))]
+    bed.wait_for("its end and the grace are over", lambda: bed.run("date", "-u", "-d", "-8 sec", "+%Y-%m-%dT%H:%M:%SZ").strip() > snapshot["expires"], 60)
+    bed.expect(snapshot["key"] in {found["key"] for found in snapshots(context)}, "removed under a pod")
+    bed.kubectl("exec", pods_of(context, "holds")[0]["metadata"]["name"], "-n", context.ns, "--", "touch", "/opt/venv/go")
+    finish(context, "holds", True, 405)
+    remove(context, "holds")
+    bed.wait_for("the snapshot is gone", lambda: len(snapshots(context)) == before and not uses(), 60)
+    bed.wait_for("and what was its own in the store", lambda: blobs() <= before_blobs, 30)
 
 
 def what_must_not_travel_is_told(context):
@@ -425,6 +538,7 @@ def nothing_is_left():
 
 
 def check(context):
+    make_keys()
     holders, agents = processes()
     try:
         with nodes.running(context, holders, agents):
@@ -433,7 +547,10 @@ def check(context):
             installed_seconds, name = first_run_is_recorded(context)
             second_run_mounts_it(context, agents, installed_seconds, name)
             third_run_fetches_first_what_the_second_read(context)
+            what_nobody_has_signed_is_put_aside_and_recorded_anew(context, name)
             two_workers_make_one_snapshot(context)
+            what_has_lost_bytes_is_put_aside_until_it_is_lifted(context)
+            what_has_ended_goes_but_not_under_a_pod(context)
             without_the_store_the_install_runs(context, name)
             what_must_not_travel_is_told(context)
             a_restarted_operator_changes_nothing(context, flags)

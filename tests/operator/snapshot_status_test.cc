@@ -103,6 +103,9 @@ TEST(SnapshotStatus, StatesFromReports) {
   const auto installing = [](int64_t at_ms, InstallCause cause) {
     return Report("n2", State::kInstalling, at_ms, cause);
   };
+  SnapshotReport lost = Holding(Report("n2", State::kRestored, 20'000), "sha256:1", 10'000, 90'000);
+  lost.told.dependencies.quarantined = "the store has no right bytes of 1 of its chunks";
+  lost.told.dependencies.quarantined_at = AtMs(40'000);
   const SnapshotReport refused = NotRecorded("n1", 0, "a private key");
   const struct {
     const char* name;
@@ -117,7 +120,23 @@ TEST(SnapshotStatus, StatesFromReports) {
       {"one that began before", {ready, installing(5'000, InstallCause::kNoSnapshot)}, 30'000, "Recorded"},
       {"gone from the store", {ready, installing(20'000, InstallCause::kNoSnapshot)}, 30'000, "Recording"},
       {"missed by a fast clock and then found", {ready, raced}, 30'000, "Recorded"},
-      {"damaged, installing", {ready, installing(20'000, InstallCause::kDamaged)}, 30'000, "Recording"},
+      {"damaged, installing", {ready, installing(20'000, InstallCause::kDamaged)}, 30'000, "Damaged"},
+      {"not signed", {ready, installing(20'000, InstallCause::kNotTrusted)}, 30'000, "NotTrusted"},
+      {"put aside before", {ready, installing(20'000, InstallCause::kQuarantined)}, 30'000, "Quarantined"},
+      {"and who has done it is known",
+       {ready, installing(25'000, InstallCause::kQuarantined), installing(20'000, InstallCause::kNotTrusted)},
+       30'000,
+       "NotTrusted"},
+      {"put aside, and recorded anew",
+       {installing(20'000, InstallCause::kNotTrusted),
+        Holding(Report("n3", State::kRecorded, 20'000), "sha256:2", 25'000)},
+       30'000,
+       "Recorded"},
+      {"found damaged while it was mounted", {ready, lost}, 50'000, "Damaged"},
+      {"and restored by another after it was lifted",
+       {ready, lost, Holding(Report("n3", State::kRestored, 45'000), "sha256:1", 10'000)},
+       46'000,
+       "Recorded"},
       {"damaged", {ready, Report("n2", State::kNotRecorded, 20'000, InstallCause::kDamaged)}, 30'000, "Damaged"},
       {"not recorded", {refused}, 30'000, "NotRecorded"},
       {"tried again", {refused, installing(20'000, InstallCause::kNoSnapshot)}, 30'000, "Recording"},
@@ -126,12 +145,14 @@ TEST(SnapshotStatus, StatesFromReports) {
   for (const auto& c : cases) {
     const api::DependencySnapshotStatus status = Next({}, c.reports, c.now_ms);
     EXPECT_EQ(Ready(status).reason, c.reason) << c.name;
+    const bool is_aside = c.reason == "Damaged" || c.reason == "NotTrusted" || c.reason == "Quarantined";
     const SnapshotState state = c.reason == "Recorded"    ? SnapshotState::kReady
                                 : c.reason == "Recording" ? SnapshotState::kRecording
                                 : c.reason == "Expired"   ? SnapshotState::kExpired
+                                : is_aside                ? SnapshotState::kQuarantined
                                                           : SnapshotState::kFailed;
     EXPECT_EQ(status.state, state) << c.name;
-    EXPECT_EQ(Ready(status).message.empty(), state != SnapshotState::kFailed) << c.name;
+    EXPECT_EQ(Ready(status).message.empty(), state != SnapshotState::kFailed && !is_aside) << c.name;
   }
 }
 

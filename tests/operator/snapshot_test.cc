@@ -93,7 +93,8 @@ TEST_F(SnapshotTest, IsRecordedRestoredAndTold) {
 
   stages_ = {"dependencies_installed"};
   Json end = Held();
-  end.update({{"cause", "NoSnapshot"}, {"reason", "no snapshot yet"}, {"seconds", 34.5}});
+  end.update(
+      {{"cause", "NoSnapshot"}, {"reason", "no snapshot yet"}, {"seconds", 34.5}, {"serviceAccount", "trainer"}});
   Say("Recorded", end);
   ASSERT_TRUE(Eventually([&] { return State() == "Ready"; }));
   const Json status = Get(kDependencySnapshots, name_)["status"];
@@ -101,8 +102,13 @@ TEST_F(SnapshotTest, IsRecordedRestoredAndTold) {
   EXPECT_EQ(status["recordedByPod"], pod_);
   EXPECT_EQ(status["recordedByRun"], RunNameOf(job_));
   EXPECT_EQ(status["sizeBytes"], 1000);
-  ASSERT_TRUE(Eventually([&] { return EventNotes("DependenciesRecorded").find("1000 bytes") != std::string::npos; }));
+  EXPECT_EQ(status["recordedByServiceAccount"], "trainer");
   const std::string run = RunNameOf(job_);
+  ASSERT_TRUE(Eventually([&] { return !EventNotes("DependenciesRecorded").empty(); }));
+  for (const std::string& part : {std::string("1000 bytes"), run, pod_, std::string("service account trainer"),
+                                  std::string("node n0"), std::string("sha256:1"), key_}) {
+    EXPECT_THAT(EventNotes("DependenciesRecorded"), HasSubstr(part)) << "who has brought what";
+  }
   ASSERT_TRUE(
       Eventually([&] { return Text(Get(kTrainingRuns, run), "/status/snapshot/outcome"_json_pointer) == "Recorded"; }));
   const Json told = Get(kTrainingRuns, run)["status"];
@@ -145,6 +151,29 @@ TEST_F(SnapshotTest, FailureIsAnEventOnceAndTheObjectGoesInTheEnd) {
   Put("n0", Json::array());
   server_.Put(kDependencySnapshots, ended);
   ASSERT_TRUE(Eventually([&] { return !Exists(kDependencySnapshots, name_); }));
+}
+
+TEST_F(SnapshotTest, WhatIsPutAsideIsToldUntilItIsRecordedAnew) {
+  const auto replica = Start();
+  StartJob();
+  Say("Restored", Held());
+  ASSERT_TRUE(Eventually([&] { return State() == "Ready"; }));
+  Json lost = Held();
+  lost.update(
+      {{"quarantined", "the store has no right bytes of 2 of its chunks"}, {"quarantinedAt", In(seconds(-10))}});
+  Say("Restored", lost);
+  ASSERT_TRUE(Eventually([&] { return State() == "Quarantined"; }));
+  EXPECT_EQ(Condition(Get(kDependencySnapshots, name_), "Ready", "reason"), "Damaged");
+  ASSERT_TRUE(Eventually([&] { return EventNotes("Damaged").find("node n0: the store has no") != std::string::npos; }));
+  // The next pod installs, and is recorded.
+  Say("Installing", {{"cause", "Quarantined"}, {"reason", "put aside by n0"}, {"at", In(seconds(-5))}});
+  ASSERT_TRUE(
+      Eventually([&] { return Condition(Get(kDependencySnapshots, name_), "Ready", "reason") == "Quarantined"; }));
+  Json end = Held();
+  end.update({{"cause", "Quarantined"}, {"digest", "sha256:2"}, {"recordedAt", In(seconds(0))}});
+  Say("Recorded", end);
+  ASSERT_TRUE(Eventually([&] { return State() == "Ready"; }));
+  EXPECT_EQ(Get(kDependencySnapshots, name_)["status"]["digest"], "sha256:2");
 }
 
 TEST_F(SnapshotTest, ItsEndComesByItself) {

@@ -1,9 +1,10 @@
-#include "snapshotter/plugin/connection_keeper.h"
+#include "snapshotter/connection_keeper.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <thread>
@@ -71,6 +72,18 @@ TEST_F(ConnectionKeeperTest, GivesTheNextPluginWhatTheLastOneLeft) {
   ASSERT_TRUE(last.Keep(Pipe(&other)).ok());
   char letter = 0;
   EXPECT_EQ(read(out.get(), &letter, 1), 0);  // nobody has the first one any more
+}
+
+TEST_F(ConnectionKeeperTest, EndsWhenItIsNotNeededAnyMore) {
+  UniqueFd out;
+  KeeperClient plugin = Connect();
+  ASSERT_TRUE(plugin.Keep(Pipe(&out)).ok());
+  ASSERT_TRUE(plugin.Release().ok());
+  thread_.join();
+  EXPECT_TRUE(ended_.ok());
+  char letter = 0;
+  EXPECT_EQ(read(out.get(), &letter, 1), 0);
+  EXPECT_NE(access(config_.socket.c_str(), F_OK), 0);
 }
 
 TEST_F(ConnectionKeeperTest, EndsWhenNoPluginComesForLong) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "lib/base/json.h"
 #include "tests/blocks_image/converted.h"
@@ -241,6 +243,43 @@ TEST_F(ImageMountTest, ASuccessorRemovesWhatAKilledServerLeft) {
   EXPECT_FALSE(std::filesystem::exists(Directory() + "/written"));
   EXPECT_EQ(Run({"unmount", Directory()}).first, 0);
   EXPECT_FALSE(IsMounted());
+}
+
+TEST_F(ImageMountTest, WithAKeeperReadersWaitForTheSuccessorOfAKilledServer) {
+  const std::vector<std::string> kept = {"--keeper", "--writable"};
+  pid_t server = Serve(kept);
+  const std::string elsewhere = Path("bound");  // as a container has it
+  mkdir(elsewhere.c_str(), 0755);
+  ASSERT_EQ(mount(Directory().c_str(), elsewhere.c_str(), nullptr, MS_BIND, nullptr), 0);
+  std::ofstream(elsewhere + "/written") << "x";
+  const UniqueFd held(open((elsewhere + "/app/model").c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(held.is_valid());
+  std::string whole = ReadFile(Path("tree/app/model"));
+  ASSERT_EQ(whole.size(), 1000000U);
+  for (int death = 0; death < 2; ++death) {
+    kill(server, SIGKILL);
+    waitpid(server, nullptr, 0);
+    children_.pop_back();
+    // As the holder does it before it starts another one.
+    ASSERT_EQ(umount2(Directory().c_str(), MNT_DETACH), 0);
+    std::string got(100000, '\0');
+    const off_t at = death == 0 ? 500000 : 900000;
+    std::jthread reader([&] { EXPECT_EQ(pread(held.get(), got.data(), got.size(), at), 100000) << strerror(errno); });
+    server = Serve(kept);
+    reader.join();
+    EXPECT_EQ(got, whole.substr(static_cast<size_t>(at), got.size()));
+    EXPECT_EQ(ReadFile(elsewhere + "/usr/lib.so").size(), 2000000U);
+    EXPECT_EQ(ReadFile(elsewhere + "/written"), "x") << "whoever had it goes on with it";
+    EXPECT_EQ(ReadFile(Directory() + "/app/model"), whole);
+    EXPECT_FALSE(std::filesystem::exists(Directory() + "/written")) << "whoever comes now begins anew";
+  }
+  ASSERT_EQ(umount2(elsewhere.c_str(), MNT_DETACH), 0);
+  EXPECT_EQ(Run({"unmount", Directory(), "--force"}).first, 0);
+  EXPECT_FALSE(IsMounted());
+  waitpid(children_.back(), nullptr, 0);
+  children_.clear();
+  // The keeper has nothing left to keep.
+  while (!std::filesystem::is_empty(Path("state"))) std::this_thread::yield();
 }
 
 TEST_F(ImageMountTest, AMountInUseStaysUnlessForced) {

@@ -5,6 +5,14 @@
 #include <algorithm>
 
 namespace paceline::blocks {
+namespace {
+
+// The store has answered, and does not have what the image names: asking again would give the same.
+bool IsLost(const Status& status) {
+  return status.code() == StatusCode::kDataLoss || status.code() == StatusCode::kNotFound;
+}
+
+}  // namespace
 
 ImageReader::ImageReader(ChunkEngine& engine, std::vector<uint32_t> layers,
                          std::vector<std::shared_ptr<LayerCache>> caches, std::shared_ptr<BlobStore> origin,
@@ -311,6 +319,7 @@ void ChunkEngine::AskOrigins(Job& job) {
   for (const uint32_t number : numbers) {
     const Chunk chunk = index.chunk(number);
     if (!read.ok()) {
+      if (IsLost(read)) ++job.counters->lost_chunks;
       Deliver(job, number, read);
       continue;
     }
@@ -322,7 +331,9 @@ void ChunkEngine::AskOrigins(Job& job) {
       continue;
     }
     ++job.counters->damaged_chunks;
-    Deliver(job, number, FetchAgain(job, number, deadline));
+    Result<std::string> again = FetchAgain(job, number, deadline);
+    if (IsLost(again.status())) ++job.counters->lost_chunks;
+    Deliver(job, number, std::move(again));
   }
 }
 

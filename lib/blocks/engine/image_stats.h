@@ -19,16 +19,18 @@ struct ImageStats {
   uint64_t origin_requests = 0;
   uint64_t prefetched_bytes = 0;  // of origin_bytes: those that no reader waited for
   uint64_t damaged_chunks = 0;    // from peers and origin
+  uint64_t lost_chunks = 0;       // that the origin has no right bytes of: fetching them again did not help
 };
 
 // The running counters behind it.
 struct ImageCounters {
   std::atomic<uint64_t> reads{0}, read_bytes{0}, chunk_hits{0}, chunk_misses{0}, failed_reads{0}, memory_bytes{0},
-      disk_bytes{0}, peer_bytes{0}, origin_bytes{0}, origin_requests{0}, prefetched_bytes{0}, damaged_chunks{0};
+      disk_bytes{0}, peer_bytes{0}, origin_bytes{0}, origin_requests{0}, prefetched_bytes{0}, damaged_chunks{0},
+      lost_chunks{0};
 
   ImageStats Read() const {
-    return {reads,      read_bytes, chunk_hits,   chunk_misses,    failed_reads,     memory_bytes,
-            disk_bytes, peer_bytes, origin_bytes, origin_requests, prefetched_bytes, damaged_chunks};
+    return {reads,      read_bytes,   chunk_hits,      chunk_misses,     failed_reads,   memory_bytes, disk_bytes,
+            peer_bytes, origin_bytes, origin_requests, prefetched_bytes, damaged_chunks, lost_chunks};
   }
 };
 

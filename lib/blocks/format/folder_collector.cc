@@ -34,6 +34,18 @@ Status MarkManifest(const StoredManifest& manifest, DigestSet* needed) {
   return Status();
 }
 
+// What tells of a subject that is in the store, too: the record of a dependency snapshot whose own tag is gone.
+void MarkSubject(BlobStore& store, const StoredManifest& manifest, DigestSet* needed) {
+  const Result<Json> json = ParseJson(manifest.bytes);
+  const std::string subject = json.ok() ? JsonStringOr(*json, "subject.digest", "").value_or("") : "";
+  if (subject.empty()) return;
+  const Result<StoredManifest> stored = store.GetManifest(subject, Deadline::Infinite());
+  const Result<Json> named = stored.ok() ? ParseJson(stored->bytes) : stored.status();
+  const Json* config = named.ok() ? FindJson(*named, "config") : nullptr;
+  const Result<Descriptor> descriptor = config != nullptr ? ParseDescriptor(*config) : NotFoundError("no config");
+  if (descriptor.ok()) needed->insert(descriptor->digest);
+}
+
 Result<DigestSet> NeededBlobs(BlobStore& store) {
   DigestSet needed;
   ASSIGN_OR_RETURN(const std::vector<std::string> tags, store.ListTags("", Deadline::Infinite()));
@@ -42,6 +54,7 @@ Result<DigestSet> NeededBlobs(BlobStore& store) {
     // Gone since the list was made: another collector.
     if (!manifest.ok() && manifest.status().code() == StatusCode::kNotFound) continue;
     const Status marked = manifest.ok() ? MarkManifest(*manifest, &needed) : manifest.status();
+    if (marked.ok()) MarkSubject(store, *manifest, &needed);
     if (!marked.ok()) return DataLossError("tag " + tag + ": " + marked.message() + "; remove the tag first");
   }
   return needed;

@@ -153,7 +153,17 @@ credentials: /etc/paceline-registry/.dockerconfigjson
 {{- $fixed := dict "kubeletDir" .Values.agent.kubeletDir "stateDir" .Values.agent.stateDir "facts" $facts "holder" $holder
       "snapshotter" (dict "socket" (printf "%s/status.sock" .Values.snapshotter.runDir)) }}
 {{- with .Values.dependencies.store }}
-{{- $_ := set $fixed "dependencies" (dict "store" .) }}
+{{- $dependencies := dict "store" . }}
+{{- with $.Values.dependencies.signing }}
+{{- if .secret }}
+{{- $_ := set $dependencies "signingKey" "/etc/paceline-signing/signing.pem" }}
+{{- if .trustedKeys }}
+{{- $_ := set $dependencies "trustedKeys" "/etc/paceline-signing/trusted.pem" }}
+{{- end }}
+{{- $_ := set $dependencies "requireSignatures" .required }}
+{{- end }}
+{{- end }}
+{{- $_ := set $fixed "dependencies" $dependencies }}
 {{- end }}
 {{- if .Values.dependencies.registrySecret }}
 {{- $_ := set $fixed "registry" (include "paceline.registry" . | fromYaml) }}

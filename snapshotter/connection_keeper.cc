@@ -1,4 +1,4 @@
-#include "snapshotter/plugin/connection_keeper.h"
+#include "snapshotter/connection_keeper.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -21,9 +21,11 @@ namespace {
 
 constexpr size_t kMaxMessageBytes = 16 << 10;
 constexpr size_t kMaxClients = 16;
-constexpr char kKeep = 'K', kTake = 'T', kNothing = 'N';
+constexpr char kKeep = 'K', kTake = 'T', kNothing = 'N', kQuit = 'Q';
+constexpr Duration kReachLimit = std::chrono::seconds(10);
+constexpr Duration kReachPoll = std::chrono::milliseconds(100);
 constexpr std::chrono::milliseconds kPoll{500};
-constexpr timeval kClientLimit{.tv_sec = 10, .tv_usec = 0};
+constexpr timeval kPluginLimit{.tv_sec = 10, .tv_usec = 0};
 
 struct Message {
   std::string text;  // "" at the end of the connection
@@ -104,7 +106,7 @@ class Keeper {
       : config_(config), listener_(std::move(listener)), clock_(clock), log_(log), lonely_since_(clock.Now()) {}
 
   void Run(const std::stop_token& stop) {
-    while (!stop.stop_requested()) {
+    while (!stop.stop_requested() && !is_released_) {
       std::vector<pollfd> wanted = {{listener_.get(), POLLIN, 0}};
       for (const UniqueFd& client : clients_) wanted.push_back({client.get(), POLLIN, 0});
       if (poll(wanted.data(), wanted.size(), static_cast<int>(kPoll.count())) < 0 && errno != EINTR) return;
@@ -127,7 +129,7 @@ class Keeper {
                          getsockopt(client.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
                          peer.uid == geteuid();
     if (!is_ours) return;
-    setsockopt(client.get(), SOL_SOCKET, SO_SNDTIMEO, &kClientLimit, sizeof kClientLimit);
+    setsockopt(client.get(), SOL_SOCKET, SO_SNDTIMEO, &kPluginLimit, sizeof kPluginLimit);
     clients_.push_back(std::move(client));
   }
 
@@ -146,6 +148,7 @@ class Keeper {
       log_.Info("keeping a connection", {{"bytes", kept_.init_request.size()}});
       return SendMessage(client, std::string(1, kKeep), -1).ok();
     }
+    is_released_ = message->text[0] == kQuit;
     if (message->text[0] != kTake) return false;
     if (!kept_.device.is_valid()) return SendMessage(client, std::string(1, kNothing), -1).ok();
     return SendMessage(client, kTake + kept_.init_request, kept_.device.get()).ok();
@@ -156,6 +159,7 @@ class Keeper {
   const Clock& clock_;
   Logger& log_;
   TimePoint lonely_since_;
+  bool is_released_ = false;
   std::vector<UniqueFd> clients_;
   fusefs::Connection kept_;
 };
@@ -186,7 +190,7 @@ Result<KeeperClient> KeeperClient::Connect(const std::string& socket_path) {
   UniqueFd client(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!client.is_valid()) return ErrnoStatus(errno, "socket");
   for (const int limit : {SO_SNDTIMEO, SO_RCVTIMEO}) {
-    setsockopt(client.get(), SOL_SOCKET, limit, &kClientLimit, sizeof kClientLimit);
+    setsockopt(client.get(), SOL_SOCKET, limit, &kPluginLimit, sizeof kPluginLimit);
   }
   if (connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return UnavailableError("no keeper at " + socket_path + ": " + strerror(errno));
@@ -213,6 +217,8 @@ Status KeeperClient::Keep(const fusefs::Connection& connection) {
   return message.text == std::string(1, kKeep) ? Status() : DataLossError("the keeper did not take the connection");
 }
 
+Status KeeperClient::Release() { return SendMessage(socket_.get(), std::string(1, kQuit), -1); }
+
 Status SpawnKeeper(const std::string& program, const KeeperConfig& config) {
   std::vector<std::string> words = {
       program, "keep", "--socket", config.socket, "--give-up-after", FormatDuration(config.give_up_after)};
@@ -233,6 +239,23 @@ Status SpawnKeeper(const std::string& program, const KeeperConfig& config) {
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   return Status();
+}
+
+Result<KeeperClient> ReachKeeper(const KeeperConfig& config, bool spawns, const Clock& clock,
+                                 const std::stop_token& stop) {
+  Result<KeeperClient> keeper = KeeperClient::Connect(config.socket);
+  if (keeper.ok()) return keeper;
+  if (spawns) RETURN_IF_ERROR(SpawnKeeper("/proc/self/exe", config));
+  const Deadline deadline = Deadline::After(clock, kReachLimit);
+  while (!keeper.ok() && !deadline.Expired(clock) && clock.SleepFor(kReachPoll, stop)) {
+    keeper = KeeperClient::Connect(config.socket);
+  }
+  return keeper;
+}
+
+bool IsAlive(const fusefs::Connection& connection) {
+  pollfd device = {connection.device.get(), POLLIN, 0};
+  return poll(&device, 1, 0) >= 0 && (device.revents & (POLLERR | POLLNVAL)) == 0;
 }
 
 }  // namespace paceline::snapshotter
