@@ -13,6 +13,7 @@
 #include "agent/csi/scratch_volume.h"
 #include "agent/mount_metrics.h"
 #include "agent/node_api.h"
+#include "agent/probe/node_prober.h"
 #include "agent/trace/collector.h"
 #include "fuse-hdfs/mount_metrics.h"
 #include "lib/base/version.h"
@@ -101,6 +102,7 @@ Families AgentFamilies() {
   const agent::DepsMetrics dependencies(*metrics);
   RealFileSystem files;
   agent::Collector collector({}, files, clock, *metrics);
+  const agent::NodeProber prober({}, clock, *log, *metrics);
   NothingToDo reconciler;
   kube::Controller controller({.name = "nodeplan"}, reconciler, clock, *log, *metrics);
   fakes::ApiServer server(clock);
