@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <atomic>
 #include <cerrno>
 #include <memory>
 
@@ -16,7 +15,8 @@
 namespace paceline::agent {
 namespace {
 
-constexpr size_t kAnswerBytes = 16u << 20;  // of one request
+// Of one request. Small, since as many are in memory as there are connections, and whoever reads slowly holds one.
+constexpr size_t kAnswerBytes = 1u << 20;
 
 struct AddressCloser {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
@@ -114,19 +114,15 @@ Measurement MeasureNetwork(const NetworkProbeOptions& options, const Clock& cloc
 
 std::map<std::string, net::Handler> ProbeRoutes(std::function<bool()> is_free) {
   std::map<std::string, net::Handler> routes;
-  const auto is_reading = std::make_shared<std::atomic<bool>>(false);
-  routes["GET " + std::string(kProbeDataPath)] = [is_free = std::move(is_free), is_reading](const net::ServerRequest&,
-                                                                                            Deadline) {
+  routes["GET " + std::string(kProbeDataPath)] = [is_free = std::move(is_free)](const net::ServerRequest&, Deadline) {
     net::ServerResponse response;
-    response.content_type = "application/octet-stream";
-    // One at a time, for the memory that it takes.
-    if (!is_free() || is_reading->exchange(true)) {
+    if (!is_free()) {
       response.status = 503;
       response.body = "busy\n";
       return response;
     }
-    response.body.assign(kAnswerBytes, '\x5a');
-    is_reading->store(false);
+    response.content_type = "application/octet-stream";
+    response.body.assign(kAnswerBytes, 'Z');
     return response;
   };
   return routes;

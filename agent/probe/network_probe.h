@@ -13,7 +13,7 @@
 
 namespace paceline::agent {
 
-// Where an agent gives data to measure with; answers 503 while somebody trains there, or another probe reads.
+// Where an agent gives data to measure with; answers 503 while somebody trains there, or a probe runs.
 inline constexpr std::string_view kProbeDataPath = "/v1/probe/data";
 
 struct NetworkProbeOptions {

@@ -55,9 +55,11 @@ class NodeProberTest : public testing::Test {
 
   // Blocks until the measurement is asked for.
   api::ProbeRequest AwaitCall() {
+    const TimePoint limit = real_.Now() + seconds(20);
     MutexLock lock(mutex_);
-    while (!call_) changed_.Wait(lock);
-    return call_->request;
+    while (!call_ && real_.Now() < limit) changed_.WaitUntil(lock, real_, limit);
+    EXPECT_TRUE(call_.has_value()) << "it is not measured";
+    return call_ ? call_->request : api::ProbeRequest{};
   }
   bool IsCalled() {
     MutexLock lock(mutex_);
@@ -75,13 +77,16 @@ class NodeProberTest : public testing::Test {
   }
   // Blocks until the status is in `state` with `round` done; one that waits says why.
   api::ProbeStatus Await(api::ProbeState state, int64_t round) {
-    while (true) {
+    const TimePoint limit = real_.Now() + seconds(20);
+    while (real_.Now() < limit) {
       const std::optional<api::ProbeStatus> status = prober_->Status();
       const bool says_why = state != api::ProbeState::kWaiting || (status && !status->message.empty());
       if (status && status->state == state && status->round == round && says_why) return *status;
       MutexLock lock(mutex_);
       changed_.WaitUntil(lock, real_, real_.Now() + std::chrono::milliseconds(20));
     }
+    ADD_FAILURE() << "round " << round << " is not " << api::ProbeStateText(state);
+    return {};
   }
   void Ask(int64_t round, size_t jobs = 0) {
     plan_.spec.probe = api::ProbeRequest{round, {}, {}};
