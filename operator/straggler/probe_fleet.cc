@@ -55,7 +55,9 @@ ProbeFleet::ProbeFleet(const ProbeSources& sources, const api::ProbePolicy& poli
     probe.asked = report->asked;
     probe.done = report->found.round;
     probe.finished_at = report->found.finished_at;
-    probe.has_pods = HasTrainingPods(sources, name, *report);
+    // The agent knows of pods that the plan and the labels do not show.
+    const bool waits = report->found.state == api::ProbeState::kWaiting && !report->found.message.empty();
+    probe.has_pods = waits || HasTrainingPods(sources, name, *report);
     probe.is_answering = report->is_heard && is_heard;
     probe.has_gaps = std::any_of(report->found.missing.begin(), report->found.missing.end(),
                                  [](const api::MissingProbe& entry) { return entry.gap == api::ProbeGap::kFailed; });

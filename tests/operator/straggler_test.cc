@@ -472,6 +472,19 @@ TEST_F(StragglerTest, ANodeIsNotProbedWhileItsPodsTrain) {
   EXPECT_TRUE(IsOut("n1"));
 }
 
+TEST_F(StragglerTest, ANodeWhoseAgentWaitsHoldsNoOtherUp) {
+  StartRun();
+  Json plan = Get(kNodePlans, "n0", "");
+  plan["metadata"].erase("resourceVersion");
+  plan["spec"]["probe"]["round"] = 1;
+  plan["status"]["heartbeat"] = FormatRfc3339(clock_.WallNow());
+  plan["status"]["probe"] = {{"state", "Waiting"}, {"message", "pods of training runs are on the node"}, {"round", 0}};
+  server_.Put(kNodePlans, plan);
+  const auto replica = Start();
+  MakePolicy("Observe", Json::object(), {{"probe", {{"enabled", true}}}});
+  EXPECT_TRUE(Eventually([&] { return Get(kNodePlans, "n1", "").contains("/spec/probe/round"_json_pointer); }));
+}
+
 TEST_F(StragglerTest, SilenceIsNoVerdict) {
   silent_node_ = 0;
   const auto replica = Start();
