@@ -116,9 +116,11 @@ void AddOtherFields(ConfigSpec& spec, AgentConfig* config) {
   spec.Add("facts.hostRoot", &config->host_root, "Where the host's root is mounted, for facts about the node.");
   spec.Add("facts.containerdSocket", &config->containerd_socket, "Socket of containerd. Empty: do not ask it.");
   spec.Add("facts.nvmlLibrary", &config->nvml_library, "NVIDIA's management library, opened if it is there.");
+  spec.Add("probe.cudaLibrary", &config->cuda_library,
+           "The CUDA driver's library, opened by probes of the node if it is there.");
   spec.Add("facts.period", &config->facts_period, "How often the node is looked at anew.").Positive();
   spec.Add("metricsAddress", &config->metrics_address,
-           "Address for /metrics, /healthz, /readyz, /v1/node and /v1/traces.");
+           "Address for /metrics, /healthz, /readyz, /v1/node, /v1/traces and /v1/probe.");
   spec.Add("metricsPort", &config->metrics_port, "Its port; 0 picks a free one.").Range(0, 65535);
   spec.Add("heartbeat", &config->heartbeat, "How often an unchanged status is written again.").Positive();
   spec.Add("stagePeriod", &config->stage_period, "How often the stage files of pods are read.").Positive();

@@ -45,6 +45,7 @@ struct AgentConfig {
   std::string host_root;
   std::string containerd_socket = "/run/containerd/containerd.sock";
   std::string nvml_library = "libnvidia-ml.so.1";
+  std::string cuda_library = "libcuda.so.1";
   std::string metrics_address = "0.0.0.0";
   int metrics_port = 9464;
   Duration heartbeat = std::chrono::minutes(5);

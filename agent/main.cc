@@ -1,5 +1,8 @@
 // paceline-agent: the DaemonSet process. Wiring only.
+#include <string_view>
+
 #include "agent/config.h"
+#include "agent/probe/probe_command.h"
 #include "agent/run.h"
 #include "lib/base/clock.h"
 #include "lib/base/config.h"
@@ -8,6 +11,7 @@
 #include "lib/net/http_client.h"
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "probe") return paceline::agent::RunProbeCommand(argc - 1, argv + 1);
   paceline::agent::AgentConfig config;
   paceline::ConfigSpec spec = paceline::agent::DescribeAgentConfig(&config);
   if (const std::optional<int> code = spec.ParseForMain(argc, argv)) return *code;

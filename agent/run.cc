@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -13,6 +14,9 @@
 #include "agent/node_api.h"
 #include "agent/plan/plan_reconciler.h"
 #include "agent/plan/plan_store.h"
+#include "agent/probe/network_probe.h"
+#include "agent/probe/node_prober.h"
+#include "agent/probe/probe_command.h"
 #include "agent/state_lock.h"
 #include "agent/trace/collector.h"
 #include "agent/trace_api.h"
@@ -103,6 +107,7 @@ class Agent {
     }
     MakeCollector();
     MakeImageWatch();
+    MakeProber();
     RETURN_IF_ERROR(StartHttp());
     port_.store(http_->port());
     log_.Info("agent started", {{"node", config_.node_name}, {"port", http_->port()}});
@@ -117,6 +122,7 @@ class Agent {
  private:
   Status StartPlan() {
     PlanReconciler::Options options{.heartbeat = config_.heartbeat};
+    options.on_plan = [this](const api::NodePlan& plan) { prober_->See(plan); };
     if (config_.uses_plan_file()) {
       options.poll_interval = kPlanFilePoll;
       store_ = NewFilePlanStore(config_.node_name, config_.plan, config_.plan_status, files_);
@@ -167,6 +173,24 @@ class Agent {
     images_ = std::make_unique<ImageWatch>(std::move(options), clock_, log_);
   }
 
+  void MakeProber() {
+    const ProbeChildOptions child{.host_root = config_.host_root,
+                                  .scratch_folder = config_.uses_plan_file() ? "/var/tmp" : config_.state_dir,
+                                  .nvml_library = config_.nvml_library,
+                                  .cuda_library = config_.cuda_library};
+    NodeProberOptions options;
+    options.measure = [this, child](const api::ProbeRequest& request, std::stop_token end) {
+      return RunProbeChild(child, request, clock_, std::move(end));
+    };
+    options.has_pods = [this] {
+      if (volumes_ == nullptr) return false;
+      const std::vector<PodReport> pods = volumes_->Pods();
+      return std::any_of(pods.begin(), pods.end(), [](const PodReport& pod) { return !pod.ended_at; });
+    };
+    options.on_news = [this] { Poke(); };
+    prober_ = std::make_unique<NodeProber>(std::move(options), clock_, log_, *metrics_);
+  }
+
   Status StartHttp() {
     net::ServerOptions options;
     options.address = config_.metrics_address;
@@ -174,6 +198,7 @@ class Agent {
     auto routes = NodeRoutes(
         *metrics_, [this] { return View(); }, [this] { return WhyNotReady(); });
     routes.merge(TraceRoutes(*collector_, [this] { return health_.Faults(); }));
+    routes.merge(ProbeRoutes([this] { return prober_->IsFree(); }));
     ASSIGN_OR_RETURN(http_, net::HttpServer::Start(options, std::move(routes), nullptr, clock_, log_));
     return Status();
   }
@@ -190,6 +215,8 @@ class Agent {
       if (images_ != nullptr) images_->Run(std::move(end));
     });
     std::stop_callback stop_images(stop, [&images] { images.request_stop(); });
+    std::jthread probes([this](std::stop_token end) { prober_->Run(std::move(end)); });
+    std::stop_callback stop_probes(stop, [&probes] { probes.request_stop(); });
     // Waits for the API server as long as it takes; volumes are served meanwhile.
     if (cluster_.cache != nullptr && !cluster_.cache->WaitForSync(Deadline::Infinite(), stop).ok()) return;
     Poke();
@@ -209,6 +236,7 @@ class Agent {
     }
     if (images_ != nullptr) state.images = images_->Reports();
     state.traces = collector_->States();
+    state.probe = prober_->Status();
     state.traced_stages = collector_->Stages();
     if (const uint16_t port = port_.load(); port != 0 && !config_.advertise_address.empty()) {
       const bool is_ipv6 = config_.advertise_address.find(':') != std::string::npos;
@@ -252,6 +280,7 @@ class Agent {
   std::unique_ptr<VolumeService> volumes_;
   std::unique_ptr<Collector> collector_;
   std::unique_ptr<ImageWatch> images_;  // null: there is nobody to ask
+  std::unique_ptr<NodeProber> prober_;
   std::unique_ptr<net::HttpServer> http_;
   std::atomic<uint16_t> port_{0};  // told to the operator
 };

@@ -17,6 +17,7 @@
 #include "cli/image_commands.h"
 #include "cli/job_restart.h"
 #include "cli/mount_commands.h"
+#include "cli/node_probe.h"
 #include "cli/output.h"
 #include "cli/run_perfetto.h"
 #include "cli/runs.h"
@@ -38,6 +39,7 @@ struct Options {
   std::string job_name, reason;  // to restart
   std::string run_name;
   std::vector<std::string> run_names;  // to compare
+  NodeProbeOptions probe;
   std::string perfetto_file;
   std::string color = "auto";
 };
@@ -148,6 +150,20 @@ int DoRunCompare(const Options& options, OutputFormat format, Session& session, 
   return 0;
 }
 
+int DoNodeProbe(const Options& options, OutputFormat format, Session& session, WallTime now) {
+  const Result<api::NodePlan> plan = ProbeNode(session, options.probe, RealClock());
+  if (!plan.ok()) return Fail(plan.status());
+  if (format != OutputFormat::kTable) {
+    fmt::print("{}", RenderValue(ProbeValue(*plan), format));
+    return 0;
+  }
+  fmt::print("{}", RenderTable(ProbeTable(*plan)));
+  if (const auto& at = plan->status.probe->finished_at; at && options.probe.only_last) {
+    fmt::print(stderr, "measured {} ago\n", FormatSeconds(ToSeconds(now - *at)));
+  }
+  return 0;
+}
+
 int DoDoctor(const Options&, OutputFormat format, Session& session, WallTime now) {
   ClusterFacts facts = ReadClusterFacts(session.client(), session.deadline());
   facts.server_version = session.server_version() + " at " + session.server_url();
@@ -223,6 +239,18 @@ CLI::App* AddRestartCommand(CLI::App& job, Options& options) {
   return restart;
 }
 
+CLI::App* AddNodeCommands(CLI::App& app, Options& options) {
+  CLI::App* node = app.add_subcommand("node", "nodes of the cluster")->require_subcommand(1)->fallthrough();
+  CLI::App* probe = node->add_subcommand(
+      "probe",
+      "measure a node's processors, memory, disk, network and GPUs; waits while pods of training runs are there");
+  probe->add_option("node", options.probe.node, "the node")->required();
+  probe->add_option("--check", options.probe.checks, "cpu, memory, disk, network or gpu; all unless given");
+  AddOutput(*probe, options);
+  probe->add_flag("--last", options.probe.only_last, "show what was measured last, and measure nothing");
+  return probe;
+}
+
 // Prints why a command line cannot be parsed, or the help that it asks for, and returns the exit code.
 int ExplainParseError(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);
@@ -263,6 +291,7 @@ int Main(int argc, char** argv) {
   CLI::App* run_explain = AddExplainCommand(*run, options);
   CLI::App* run_compare = run->add_subcommand("compare", "starts side by side: full start, hot restart, other jobs");
   run_compare->add_option("name", options.run_names, "a job (its starts), or two and more runs or jobs")->required();
+  CLI::App* node_probe = AddNodeCommands(app, options);
   CLI::App* doctor = app.add_subcommand("doctor", "check the installation and every node, and say what to do");
   CLI::App* version = app.add_subcommand("version", "version of pacectl and of the server");
   for (CLI::App* command : {job_ls, job_restart, run_ls, run_compare, doctor, version}) AddOutput(*command, options);
@@ -295,8 +324,8 @@ int Main(int argc, char** argv) {
   const RealClock clock;
   if (version->parsed()) return PrintVersion(options, *format, clock);
   const std::pair<CLI::App*, Command> commands[] = {
-      {job_ls, &DoJobList},         {job_restart, &DoJobRestart}, {run_ls, &DoRunList}, {run_show, &DoRunShow},
-      {run_explain, &DoRunExplain}, {run_compare, &DoRunCompare}, {doctor, &DoDoctor}};
+      {job_ls, &DoJobList},         {job_restart, &DoJobRestart}, {run_ls, &DoRunList},       {run_show, &DoRunShow},
+      {run_explain, &DoRunExplain}, {run_compare, &DoRunCompare}, {node_probe, &DoNodeProbe}, {doctor, &DoDoctor}};
   Result<std::unique_ptr<Session>> session = Session::Connect(options.session, clock);
   if (!session.ok()) return Fail(session.status());
   for (const auto& [command, body] : commands) {

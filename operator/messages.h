@@ -118,6 +118,17 @@ inline constexpr api::Advice kStragglerPutBack{"Node, event", "StragglerPutBack"
 inline constexpr api::Advice kStragglerVetoed{
     "Node, event", "StragglerVetoed", "a person has put a node back that a StragglerPolicy had out", "",
     "wait or set the annotation paceline.dev/straggler-exclude: the policy leaves it alone for its vetoPeriod"};
+inline constexpr api::Advice kProbeFailed{
+    "Node, event; Incident", "ProbeFailed",
+    "the probe of a node that a StragglerPolicy has out is slower than those of like nodes", "the node stays out",
+    "mend what the figures show; the next probe that passes can put it back"};
+inline constexpr api::Advice kProbePassed{
+    "Node, event; Incident", "ProbePassed",
+    "the probe of a node that a StragglerPolicy has out is as fast as those of like nodes", "", ""};
+inline constexpr api::Advice kProbeUnknown{
+    "Node, event; Incident", "ProbeUnknown",
+    "the probe of a node that a StragglerPolicy has out can be compared with nothing", "the node stays out",
+    "see the message: more idle nodes of the kind are needed, or something could not be measured"};
 
 // Of images on nodes with Paceline's snapshotter (docs/block-images.md).
 inline constexpr api::Advice kImageNotConverted{

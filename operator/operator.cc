@@ -93,7 +93,7 @@ class Controllers {
         slowdown_({watches.reports(), watches.runs(), watches.policies(), watches.catalog(), *traces_, paces_,
                    env.client, env.clock, env.log, env.metrics}),
         straggler_({paces_, watches.policies(), watches.runs(), watches.incidents(), watches.nodes(), watches.pods(),
-                    watches.catalog(), env.client, events, env.clock, env.log, env.metrics}),
+                    watches.reports(), watches.catalog(), env.client, events, env.clock, env.log, env.metrics}),
         image_request_({watches.catalog(), watches.pods(), watches.nodes(), watches.profiles(), image_users_,
                         [this](const std::string& profile) {
                           image_profiles_.queue().Add({"", profile});

@@ -132,6 +132,8 @@ void Watches::OnPlan(const kube::CacheChange<kube::ObjectView>& change) {
   for (const kube::ObjectKey& run : news.runs) queues->incidents.Add(run);
   for (const kube::ObjectKey& snapshot : news.snapshots) queues->snapshots.Add(snapshot);
   if (news.has_images) WakeForImagesOf(change.meta().name);
+  if (!news.has_probe) return;
+  for (const auto& policy : policies_.store().List()) queues->stragglers.Add(policy->meta.Key());
 }
 
 void Watches::WakeForImagesOf(std::string_view node) {

@@ -176,6 +176,7 @@ api::NodePlanStatus BuildStatus(const api::NodePlan& plan, const NodeState& stat
   status.pods = ToApi(state.pods, state.traced_stages);
   status.agent_address = state.address;
   status.traces = ToApi(state.traces);
+  status.probe = state.probe ? state.probe : plan.status.probe;
 
   status.conditions = plan.status.conditions;
   const auto set = [&](std::string_view type, api::Condition condition) {

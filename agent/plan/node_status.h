@@ -28,6 +28,7 @@ struct NodeState {
   std::map<std::string, TracedStages> traced_stages;  // by the pod's uid
   std::vector<RunState> traces;                       // runs with traced processes here
   std::vector<api::ImageReport> images;               // of the snapshotter, newest last
+  std::optional<api::ProbeStatus> probe;              // absent: the plan's status keeps what it has
   DriverState driver = DriverState::kNotServed;
 };
 

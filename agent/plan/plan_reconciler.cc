@@ -24,6 +24,7 @@ Result<kube::Action> PlanReconciler::Look(Deadline deadline) {
   // Until our own last write comes back by the watch, the status in hand is older than what we know to be there.
   const bool is_behind = written_ && written_->seen_version == plan.metadata.resource_version;
   if (is_behind) plan.status = written_->status;
+  if (options_.on_plan) options_.on_plan(plan);
   const api::NodePlanStatus status = BuildStatus(plan, state_(), clock_.WallNow());
 
   const bool has_news = !IsSameReport(plan.status, status);

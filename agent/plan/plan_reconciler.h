@@ -27,6 +27,8 @@ class PlanReconciler final : public kube::Reconciler {
     Duration min_write_interval = std::chrono::seconds(1);
     // A plan file is looked at this often; zero where changes are announced.
     Duration poll_interval = Duration::zero();
+    // Told the plan before `state` is asked; must not block. May be null.
+    std::function<void(const api::NodePlan&)> on_plan = nullptr;
   };
 
   // `state` is called for each reconcile and must not block. All references must outlive the object.

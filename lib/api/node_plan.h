@@ -11,6 +11,7 @@
 #include "lib/api/image_figures.h"
 #include "lib/api/incident.h"
 #include "lib/api/meta.h"
+#include "lib/api/node_probe.h"
 
 namespace paceline::api {
 
@@ -37,6 +38,7 @@ struct NodePlanSpec {
   std::vector<PlannedImage> images;
   std::vector<PlannedJob> jobs;
   std::vector<PlanPeer> peers;
+  std::optional<ProbeRequest> probe;
 };
 
 // What the node can do, as the agent found it. Absent: not looked at or not there.
@@ -183,6 +185,7 @@ struct NodePlanStatus {
   std::vector<ImageReport> image_reports;  // newest last
   std::vector<PodReport> pods;
   std::vector<TracedRun> traces;
+  std::optional<ProbeStatus> probe;  // absent: none was ever asked for
   std::vector<Condition> conditions;
 };
 

@@ -6,6 +6,7 @@
 #include "lib/api/incident_fields.h"
 #include "lib/api/meta_fields.h"
 #include "lib/api/node_plan.h"
+#include "lib/api/node_probe_fields.h"
 
 namespace paceline::api {
 
@@ -74,6 +75,8 @@ void Fields(V& v, const NodePlanSpec*) {
   v.Field("jobs", &T::jobs, {.doc = "Jobs with pods on the node.", .max_items = 1024});
   v.Field("peers", &T::peers,
           {.doc = "Nodes to ask for blocks.", .max_items = 4096, .list = ListType::kMap, .list_key = "node"});
+  v.Field("probe", &T::probe,
+          {.doc = "A probe that is asked for. Taken only while no pod of a training run is on the node."});
 }
 
 template <typename V>
@@ -225,6 +228,7 @@ void Fields(V& v, const NodePlanStatus*) {
   v.Field(
       "traces", &T::traces,
       {.doc = "Runs whose processes on this node write traces.", .max_items = static_cast<int64_t>(kMaxTracedRuns)});
+  v.Field("probe", &T::probe, {.doc = "What the last probe of the node found."});
   v.Field("conditions", &T::conditions, kConditionsField);
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/api/meta.h"
+#include "lib/api/node_probe.h"
 
 namespace paceline::api {
 
@@ -35,6 +36,17 @@ struct ActionBudget {
   std::string breaker_nodes = "20%";  // blamed at a time, as max_nodes: above it the cause is none of them
 };
 
+// Probes of nodes that are out, and of idle nodes like them, with which they are compared.
+struct ProbePolicy {
+  bool enabled = false;
+  std::vector<ProbeCheck> checks;           // empty: all
+  bool put_back_after_pass = false;         // a node that is out and passes comes back, after the cool-down
+  int64_t minimum_nodes = 3;                // like nodes with figures, below which nothing is concluded
+  double tolerance = 0.1;                   // how far below the median of like nodes is still as fast as they are
+  Duration period = std::chrono::hours(1);  // a node that is out is probed again so often
+  Duration maximum_age = std::chrono::hours(168);  // figures that are older are not compared with
+};
+
 struct StragglerPolicySpec {
   std::map<std::string, std::string> node_selector;  // labels; empty: all nodes
   Detection detection;
@@ -47,7 +59,8 @@ struct StragglerPolicySpec {
   Duration approval_period = std::chrono::hours(1);     // of kManual: an Incident can be approved for so long
   Duration recovery_period = std::chrono::minutes(30);  // seen healthy for so long, a node is put back; 0: never
   bool restart_job = false;                             // restart a TrainingJob away from the node
-  std::vector<std::string> pause_requests;              // reasons; while there is one, no new action
+  ProbePolicy probe;
+  std::vector<std::string> pause_requests;  // reasons; while there is one, no new action
 };
 
 struct ActedNode {
@@ -57,6 +70,9 @@ struct ActedNode {
   std::optional<WallTime> since;
   bool is_applied = false;  // the node was seen with our mark: from then on its absence is a person's wish
   std::optional<WallTime> healthy_since;  // all that is seen of it is good since
+  int64_t probe_round = 0;                // of its NodePlan, that counts for it; 0: none was asked for yet
+  std::optional<ProbeVerdict> probe;      // of that round
+  std::optional<WallTime> probed_at;      // that round was seen done
 };
 
 // What was done, for the rate and the cool-down, which outlive the return of the node.
@@ -78,6 +94,7 @@ struct StragglerPolicyStatus {
   int64_t selected_nodes = 0;
   std::vector<ActedNode> acted_nodes;
   std::vector<NodeVeto> vetoes;
+  std::vector<NodeVeto> put_back_by_probe;  // until then no probe puts them back again
   std::optional<WallTime> last_action;
   std::vector<PastAction> recent_actions;  // oldest first
   std::optional<WallTime> evidence_since;  // what was measured before does not count: the breaker was reset

@@ -3,6 +3,7 @@
 
 #include "lib/api/fields.h"
 #include "lib/api/meta_fields.h"
+#include "lib/api/node_probe_fields.h"
 #include "lib/api/straggler_policy.h"
 
 namespace paceline::api {
@@ -71,6 +72,33 @@ void Fields(V& v, const ActionBudget*) {
 }
 
 template <typename V>
+void Fields(V& v, const ProbePolicy*) {
+  using T = ProbePolicy;
+  v.Field("enabled", &T::enabled,
+          {.doc = "Probe nodes that this policy has out, once no training pod is on them, and idle selected nodes to "
+                  "compare them with.",
+           .defaulted = true});
+  v.Field("checks", &T::checks, {.doc = "What to measure. Empty: all.", .max_items = 8});
+  v.Field("putBackAfterPass", &T::put_back_after_pass,
+          {.doc = "Put a node back whose probe passes, once coolDown has passed since it was taken out.",
+           .defaulted = true});
+  v.Field("minimumNodes", &T::minimum_nodes,
+          {.doc = "With figures of fewer like nodes than this nothing is concluded.",
+           .defaulted = true,
+           .minimum = 1,
+           .maximum = 1000});
+  v.Field("tolerance", &T::tolerance,
+          {.doc = "How far a figure may stay behind the median of like nodes, as a ratio; of disks and networks, which "
+                  "scatter, a multiple of it.",
+           .defaulted = true,
+           .minimum = 0,
+           .maximum = 1});
+  v.Field("period", &T::period, {.doc = "A node that is out is probed again so often.", .defaulted = true});
+  v.Field("maximumAge", &T::maximum_age,
+          {.doc = "Figures that are older are not compared with; an idle node is probed anew.", .defaulted = true});
+}
+
+template <typename V>
 void Fields(V& v, const StragglerPolicySpec*) {
   using T = StragglerPolicySpec;
   v.Field("nodeSelector", &T::node_selector,
@@ -97,6 +125,7 @@ void Fields(V& v, const StragglerPolicySpec*) {
            .defaulted = true});
   v.Field("restartJob", &T::restart_job,
           {.doc = "After an action restart the TrainingJob away from the node.", .defaulted = true});
+  v.Field("probe", &T::probe, {.doc = "Probes of nodes before they stay out or come back.", .defaulted = true});
   v.Field("pauseRequests", &T::pause_requests,
           {.doc = "Reasons to pause, one per requester. While there is one, nothing new is done.",
            .max_length = 256,
@@ -113,6 +142,10 @@ void Fields(V& v, const ActedNode*) {
   v.Field("since", &T::since, {.doc = "When."});
   v.Field("applied", &T::is_applied, {.doc = "Whether the node was seen to carry it.", .omit_zero = true});
   v.Field("healthySince", &T::healthy_since, {.doc = "Since when all that is seen of it is good."});
+  v.Field("probeRound", &T::probe_round,
+          {.doc = "The round of its NodePlan's probe that counts.", .omit_zero = true, .minimum = 0});
+  v.Field("probe", &T::probe, {.doc = "What the probe says, compared with like nodes."});
+  v.Field("probedAt", &T::probed_at, {.doc = "When it was seen done."});
 }
 
 template <typename V>
@@ -143,6 +176,11 @@ void Fields(V& v, const StragglerPolicyStatus*) {
            .list_key = "node"});
   v.Field("vetoes", &T::vetoes,
           {.doc = "Nodes that a person put back.", .max_items = 4096, .list = ListType::kMap, .list_key = "node"});
+  v.Field("putBackByProbe", &T::put_back_by_probe,
+          {.doc = "Nodes that came back because a probe passed, and until when no probe puts them back again.",
+           .max_items = 4096,
+           .list = ListType::kMap,
+           .list_key = "node"});
   v.Field("lastAction", &T::last_action, {.doc = "When the policy last did something."});
   v.Field("recentActions", &T::recent_actions,
           {.doc = "What it did, for the budget's rate and the cool-down; oldest first.",

@@ -73,11 +73,13 @@ Result<pid_t> Spawn(const std::string& command, const std::vector<std::string>& 
 }
 
 // Reads both pipes until the program has closed them.
-Status Drain(int out_fd, int error_fd, std::string* out, std::string* error, Deadline deadline, const Clock& clock) {
+Status Drain(int out_fd, int error_fd, std::string* out, std::string* error, Deadline deadline, const Clock& clock,
+             const std::stop_token& stop) {
   pollfd fds[2] = {{out_fd, POLLIN, 0}, {error_fd, POLLIN, 0}};
   std::string* const texts[2] = {out, error};
   while (fds[0].fd >= 0 || fds[1].fd >= 0) {
     if (deadline.Expired(clock)) return DeadlineExceededError("it did not end in time");
+    if (stop.stop_requested()) return CancelledError("it was ended");
     // In short steps, since the clock that the deadline is of may not be the kernel's.
     if (::poll(fds, 2, 100) < 0 && errno != EINTR) return ErrnoStatus(errno, "poll");
     for (int i = 0; i < 2; ++i) {
@@ -96,14 +98,14 @@ Status Drain(int out_fd, int error_fd, std::string* out, std::string* error, Dea
 
 Result<std::string> RunProgram(const std::string& command, const std::vector<std::string>& args,
                                const std::vector<std::pair<std::string, std::string>>& env, Deadline deadline,
-                               const Clock& clock) {
+                               const Clock& clock, std::stop_token stop) {
   ASSIGN_OR_RETURN(Pipe out, MakePipe());
   ASSIGN_OR_RETURN(Pipe error, MakePipe());
   ASSIGN_OR_RETURN(const pid_t pid, Spawn(command, args, env, out.write.get(), error.write.get()));
   out.write.Reset();
   error.write.Reset();
   std::string output, complaint;
-  const Status drained = Drain(out.read.get(), error.read.get(), &output, &complaint, deadline, clock);
+  const Status drained = Drain(out.read.get(), error.read.get(), &output, &complaint, deadline, clock, stop);
   if (!drained.ok()) ::kill(-pid, SIGKILL);
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {

@@ -30,11 +30,20 @@ bool IsSameImages(const std::shared_ptr<const std::vector<api::ImageReport>>& be
   return std::equal(before->begin(), before->end(), after.begin(), after.end(), IsSameImage);
 }
 
-api::NodePlanStatus StatusOf(const kube::ObjectView& view) {
+api::NodePlan PlanOf(const kube::ObjectView& view) {
   const auto body = view.Body();
   if (!body.ok()) return {};
   const Result<api::NodePlan> plan = api::FromJson<api::NodePlan>(*body);
-  return plan.ok() ? plan->status : api::NodePlanStatus{};
+  return plan.ok() ? *plan : api::NodePlan{};
+}
+
+std::shared_ptr<const ProbeReport> ProbeIn(const api::NodePlan& plan) {
+  auto report = std::make_shared<ProbeReport>();
+  if (plan.spec.probe) report->asked = plan.spec.probe->round;
+  report->has_jobs = !plan.spec.jobs.empty();
+  report->is_heard = plan.status.probe.has_value();
+  if (plan.status.probe) report->found = *plan.status.probe;
+  return report;
 }
 
 std::vector<Marker> MarkersIn(const api::PodReport& report) {
@@ -92,7 +101,8 @@ NodeReports::News NodeReports::See(const kube::CacheChange<kube::ObjectView>& ch
     nodes_.erase(node);
     return news;
   }
-  const api::NodePlanStatus status = StatusOf(*change.after);
+  const api::NodePlan plan = PlanOf(*change.after);
+  const api::NodePlanStatus& status = plan.status;
   const WallTime now = clock_.WallNow();
   MutexLock lock(mutex_);
   const auto [found, is_new] = nodes_.try_emplace(node_name);
@@ -111,6 +121,9 @@ NodeReports::News NodeReports::See(const kube::CacheChange<kube::ObjectView>& ch
   CompareSnapshots(node.pods, pods, &news.snapshots);
   node.pods = std::move(pods);
   node.address = status.agent_address;
+  const int64_t probed = node.probe == nullptr ? 0 : node.probe->found.round;
+  node.probe = ProbeIn(plan);
+  news.has_probe = node.probe->found.round != probed;
   news.has_images = !IsSameImages(node.images, status.image_reports);
   if (status.image_reports.empty()) {
     node.images.reset();
@@ -168,6 +181,12 @@ std::vector<api::ImageReport> NodeReports::ReportsOfManifest(std::string_view ma
     }
   }
   return reports;
+}
+
+std::shared_ptr<const ProbeReport> NodeReports::ProbeOf(std::string_view node) const {
+  MutexLock lock(mutex_);
+  const auto found = nodes_.find(node);
+  return found == nodes_.end() ? nullptr : found->second.probe;
 }
 
 std::string NodeReports::AddressOf(std::string_view node) const {

@@ -31,6 +31,14 @@ struct DependencyReport {
   api::PodDependencies dependencies;
 };
 
+// How a node stands with probes: what it was asked for and what it has found.
+struct ProbeReport {
+  int64_t asked = 0;       // the round that the plan asks for
+  bool has_jobs = false;   // the plan names a job with pods there
+  bool is_heard = false;   // the agent says anything of probes: older ones do not
+  api::ProbeStatus found;  // round 0: nothing yet
+};
+
 class NodeReports {
  public:
   // `clock` must outlive the object.
@@ -42,6 +50,7 @@ class NodeReports {
     std::vector<kube::ObjectKey> runs;       // whose traces are
     std::vector<kube::ObjectKey> snapshots;  // DependencySnapshots of which something else is said
     bool has_images = false;                 // what the node says of its images is
+    bool has_probe = false;                  // it has done a probe
   };
   News See(const kube::CacheChange<kube::ObjectView>& change) EXCLUDES(mutex_);
 
@@ -68,6 +77,8 @@ class NodeReports {
   std::map<std::string, TraceReport> TracesOf(const kube::ObjectKey& run) const EXCLUDES(mutex_);
   // host:port of the agent of `node`; empty when it is not known.
   std::string AddressOf(std::string_view node) const EXCLUDES(mutex_);
+  // What is known of the node's probes; null when it has no plan.
+  std::shared_ptr<const ProbeReport> ProbeOf(std::string_view node) const EXCLUDES(mutex_);
   // Runs with alerts on any node.
   std::vector<kube::ObjectKey> AlarmedRuns() const EXCLUDES(mutex_);
 
@@ -89,6 +100,7 @@ class NodeReports {
     std::string address;
     std::shared_ptr<const std::vector<api::ImageReport>> images;
     std::map<kube::ObjectKey, TraceReport> traces;  // by run
+    std::shared_ptr<const ProbeReport> probe;
   };
   static std::optional<kube::ObjectKey> SnapshotOf(const Pod& pod);
   static void CompareSnapshots(const Pods& before, const Pods& after, std::vector<kube::ObjectKey>* changed);

@@ -80,6 +80,8 @@ Result<kube::Action> NodePlanReconciler::Reconcile(const kube::ObjectKey& key, D
   }
   Json object = api::ToJson(plan);
   object.erase("status");
+  // Probes are asked for by others (operator/straggler, pacectl), each of which changes this field alone.
+  object["spec"].erase("probe");
   // Said even when empty, so that the last job goes: what an apply leaves out, it gives up, and the spec would be null.
   if (!object["spec"].contains("jobs")) object["spec"]["jobs"] = Json::array();
   const Result<Json> written = kube::Apply(env_.client, kNodePlans, object, std::string(kNodePlanManager), deadline);

@@ -66,7 +66,8 @@ CombinedVerdict Combine(const std::vector<NodeVerdict>& verdicts, int64_t minimu
 
 api::IncidentStatus StragglerStatus(const std::string& node, const NodeVerdict& verdict,
                                     const CombinedVerdict& combined, const std::vector<std::string>& pods,
-                                    int64_t minimum_communicators) {
+                                    const api::StragglerPolicySpec& policy) {
+  const int64_t minimum_communicators = policy.detection.minimum_communicators;
   api::IncidentStatus status;
   status.state = api::IncidentState::kOpen;
   api::Verdict& out = status.verdict.emplace();
@@ -92,9 +93,10 @@ api::IncidentStatus StragglerStatus(const std::string& node, const NodeVerdict& 
   number("communicatorsCompared", combined.available, "communicators");
   number("runs", combined.runs, "runs");
   number("missingRatio", verdict.missing, "ratio", 0);
-  status.not_visible.push_back(
-      "why the node is slow: its GPUs, processors and memory are not probed, and work that the job itself gives to one "
-      "rank only looks the same");
+  status.not_visible.push_back(fmt::format(
+      "why the node is slow: its GPUs, processors and memory are {}, and work that the job itself gives to one rank "
+      "only looks the same",
+      policy.probe.enabled ? "probed once it is out and the job's pods have left it" : "not probed"));
   if (combined.available < minimum_communicators) {
     status.not_visible.push_back(fmt::format("other jobs or communicators: {} to compare in, where {} are wanted",
                                              combined.available, minimum_communicators));

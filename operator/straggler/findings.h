@@ -7,6 +7,7 @@
 
 #include "analysis/straggler.h"
 #include "lib/api/incident.h"
+#include "lib/api/straggler_policy.h"
 #include "lib/api/training_run.h"
 
 namespace paceline::operator_ {
@@ -27,7 +28,7 @@ CombinedVerdict Combine(const std::vector<analysis::NodeVerdict>& verdicts, int6
 // Verdict, evidence and what was not visible. `pods`: those of the run on the node.
 api::IncidentStatus StragglerStatus(const std::string& node, const analysis::NodeVerdict& verdict,
                                     const CombinedVerdict& combined, const std::vector<std::string>& pods,
-                                    int64_t minimum_communicators);
+                                    const api::StragglerPolicySpec& policy);
 
 // The same refusal, or success, is not noted twice in a row. True when it was added.
 bool AddAction(api::IncidentStatus& status, api::IncidentAction action);

@@ -152,6 +152,28 @@ Status IncidentBook::Note(const std::string& key, const api::IncidentAction& act
   return has_changed ? WriteStatus(*incident) : Status();
 }
 
+Result<bool> IncidentBook::NoteProbe(const std::string& key, const api::IncidentAction& action,
+                                     const std::vector<api::EvidenceNumber>& evidence) {
+  ASSIGN_OR_RETURN(std::optional<api::Incident> incident, Fetch(key));
+  // An event tells it even then.
+  if (!incident) return true;
+  const auto verdict_of = [](const std::string& result) { return result.substr(0, result.find(':')); };
+  std::vector<api::IncidentAction>& actions = incident->status.actions;
+  const auto last = std::find_if(actions.rbegin(), actions.rend(), [&](const api::IncidentAction& noted) {
+    return noted.action == action.action && noted.node == action.node;
+  });
+  if (last != actions.rend() && verdict_of(last->result) == verdict_of(action.result)) return false;
+  AddAction(incident->status, action);
+  std::vector<api::EvidenceNumber>& numbers = incident->status.evidence;
+  std::erase_if(numbers, [&](const api::EvidenceNumber& number) {
+    return std::any_of(evidence.begin(), evidence.end(),
+                       [&](const api::EvidenceNumber& fresh) { return fresh.name == number.name; });
+  });
+  numbers.insert(numbers.end(), evidence.begin(), evidence.end());
+  RETURN_IF_ERROR(WriteStatus(*incident));
+  return true;
+}
+
 Status IncidentBook::NoteOnce(const api::IncidentAction& action) {
   const api::Incident* cached = OpenOf(action.node);
   if (cached == nullptr || HasAction(*cached, action)) return Status();

@@ -38,6 +38,10 @@ class IncidentBook {
               const std::optional<api::Condition>& condition = std::nullopt);
   // The same for what is known to be done and may have been noted, unless it was: the open incident of `action.node`.
   Status NoteOnce(const api::IncidentAction& action);
+  // What a probe of `action.node` says, and its numbers, in place of those of the one before. False when the latest one
+  // that is noted there says the same; then nothing is written.
+  Result<bool> NoteProbe(const std::string& key, const api::IncidentAction& action,
+                         const std::vector<api::EvidenceNumber>& evidence);
   // Whether the incident `key` has this very action, its result included. Asks the server.
   Result<bool> HasNoted(const std::string& key, const api::IncidentAction& action) const;
 

@@ -12,12 +12,18 @@ namespace {
 using analysis::NodeState;
 using api::ActedNode;
 using api::ConditionStatus;
+using api::ProbeVerdict;
 using api::StragglerAction;
 
 // An intent that was written and not carried out is carried out for so long.
 constexpr Duration kIntentLife = std::chrono::minutes(5);
 // Agents remember a quarter of an hour.
 constexpr Duration kLongestDetection = std::chrono::minutes(15);
+// A node that a probe has put back and that is slow again has something that probes do not see: for so long no probe
+// puts it back again. Or for four cool-downs, if that is longer.
+constexpr Duration kProbeMemory = std::chrono::hours(24);
+// Of the nodes that are idle so many are probed at a time: probes measure the network with each other's nodes.
+constexpr int64_t kNodesPerProbe = 50;
 
 std::string Minutes(Duration duration) { return fmt::format("{:.0f} min", ToSeconds(duration) / 60); }
 
@@ -40,6 +46,7 @@ class PolicyPlanner {
     TripBreaker();
     ActOnSlow();
     RestartJobs();
+    ProbeIdle();
     SetConditions();
     return std::move(plan_);
   }
@@ -62,6 +69,8 @@ class PolicyPlanner {
 
   void DropOldMemory() {
     std::erase_if(plan_.status.vetoes, [&](const api::NodeVeto& veto) { return !veto.until || *veto.until <= now_; });
+    std::erase_if(plan_.status.put_back_by_probe,
+                  [&](const api::NodeVeto& entry) { return !entry.until || *entry.until <= now_; });
     const Duration memory = std::max(spec_.budget.action_period, spec_.cool_down);
     auto& past = plan_.status.recent_actions;
     std::erase_if(past, [&](const api::PastAction& action) { return !action.at || now_ - *action.at > memory; });
@@ -84,8 +93,13 @@ class PolicyPlanner {
   void AdoptMarked() {
     for (const PolicyNode& node : input_.nodes) {
       if (!IsOurs(node) || IsActed(node.name)) continue;
-      plan_.status.acted_nodes.push_back(
-          {node.name, node.mark->action, node.mark->incident, node.mark->at, true, std::nullopt});
+      ActedNode acted;
+      acted.node = node.name;
+      acted.action = node.mark->action;
+      acted.incident = node.mark->incident;
+      acted.since = node.mark->at;
+      acted.is_applied = true;
+      plan_.status.acted_nodes.push_back(std::move(acted));
     }
   }
 
@@ -113,12 +127,80 @@ class PolicyPlanner {
     } else {
       acted.healthy_since.reset();  // not known is not healthy
     }
+    FollowProbe(node, acted);
     const bool has_recovered = spec_.recovery_period > Duration::zero() && acted.healthy_since &&
-                               now_ - *acted.healthy_since >= spec_.recovery_period;
-    if (!has_recovered && node.is_selected) return true;
-    plan_.steps.push_back(
-        {StepKind::kRelease, node.name, acted.action, acted.incident, has_recovered ? "Recovered" : "NotSelected"});
+                               now_ - *acted.healthy_since >= spec_.recovery_period &&
+                               acted.probe != ProbeVerdict::kFailed;
+    const bool has_passed = IsPutBackByProbe(node, acted);
+    if (!has_recovered && !has_passed && node.is_selected) return true;
+    if (has_passed) {
+      plan_.status.put_back_by_probe.push_back({node.name, now_ + std::max(kProbeMemory, spec_.cool_down * 4)});
+    }
+    const char* reason = has_recovered ? "Recovered" : (has_passed ? "ProbePassed" : "NotSelected");
+    plan_.steps.push_back({StepKind::kRelease, node.name, acted.action, acted.incident, reason});
     return false;
+  }
+
+  // Of a node that is out: asks for a probe once its training pods have left, and again every period; what the last one
+  // says stays until the next one is done.
+  void FollowProbe(const PolicyNode& node, ActedNode& acted) {
+    if (!spec_.probe.enabled) {
+      acted.probe_round = 0;
+      acted.probe.reset();
+      acted.probed_at.reset();
+      return;
+    }
+    if (!node.probe) return;
+    const NodeProbe& probe = *node.probe;
+    if (acted.probe_round == 0 || !acted.probe) acted.probe = ProbeVerdict::kPending;
+    if (acted.probe_round > 0 && probe.done >= acted.probe_round) {
+      acted.probe = probe.verdict;
+      if (!acted.probed_at) acted.probed_at = now_;
+    }
+    const bool is_over = acted.probed_at && now_ - *acted.probed_at >= spec_.probe.period;
+    if (!probe.has_pods && (acted.probe_round == 0 || is_over)) {
+      acted.probe_round = std::max(probe.asked, probe.done) + 1;
+      acted.probed_at.reset();
+    }
+    if (!probe.has_pods && acted.probe_round > probe.done) plan_.probes.push_back({node.name, acted.probe_round});
+  }
+
+  bool IsPutBackByProbe(const PolicyNode& node, const ActedNode& acted) const {
+    const bool is_known = node.probe && acted.probe_round > 0 && node.probe->done >= acted.probe_round;
+    const bool has_passed = spec_.probe.enabled && is_known && acted.probe == ProbeVerdict::kPassed;
+    const bool is_cool = acted.since && now_ - *acted.since >= spec_.cool_down;
+    if (!spec_.probe.put_back_after_pass || !has_passed || !is_cool || node.probe->has_pods) return false;
+    const auto& before = plan_.status.put_back_by_probe;
+    return std::none_of(before.begin(), before.end(),
+                        [&](const api::NodeVeto& entry) { return entry.node == node.name; });
+  }
+
+  // Idle nodes are probed so that there is something to compare with when one is out; they seldom are idle then.
+  void ProbeIdle() {
+    if (!spec_.probe.enabled) return;
+    const auto is_idle = [this](const PolicyNode& node) {
+      const bool is_free = node.is_selected && !node.is_unschedulable && !node.mark && node.excluded.empty() &&
+                           node.other_writer.empty() && !IsActed(node.name);
+      return is_free && node.probe && !node.probe->has_pods;
+    };
+    int64_t open = std::max<int64_t>(1, plan_.status.selected_nodes / kNodesPerProbe);
+    for (const PolicyNode& node : input_.nodes) {
+      // Not those of agents that do not answer, or everybody would wait for them.
+      if (is_idle(node) && node.probe->is_answering && node.probe->asked > node.probe->done) --open;
+    }
+    for (const ProbeOrder& order : plan_.probes) {
+      if (Find(order.node)->probe->is_answering) --open;
+    }
+    for (const PolicyNode& node : input_.nodes) {
+      if (open <= 0) return;
+      if (!is_idle(node) || node.probe->asked > node.probe->done) continue;
+      // Before its figures are too old to be compared with.
+      const Duration life = node.probe->has_gaps ? spec_.probe.period : spec_.probe.maximum_age * 3 / 4;
+      const std::optional<WallTime>& at = node.probe->finished_at;
+      if (node.probe->done > 0 && at && now_ - *at < life) continue;
+      plan_.probes.push_back({node.name, std::max(node.probe->asked, node.probe->done) + 1});
+      --open;
+    }
   }
 
   // In the status and without our mark: not done yet, or undone by a person.
@@ -244,7 +326,12 @@ class PolicyPlanner {
         plan_.refusals.push_back(std::move(refusal));
         continue;
       }
-      plan_.status.acted_nodes.push_back({name, spec_.action, finding.incident, now_, false, std::nullopt});
+      ActedNode acted;
+      acted.node = name;
+      acted.action = spec_.action;
+      acted.incident = finding.incident;
+      acted.since = now_;
+      plan_.status.acted_nodes.push_back(std::move(acted));
       plan_.status.recent_actions.push_back({name, spec_.action, now_});
       plan_.status.last_action = now_;
       plan_.steps.push_back({StepKind::kAct, name, spec_.action, finding.incident, "Slow"});

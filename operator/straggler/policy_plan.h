@@ -24,6 +24,17 @@ struct NodeMark {
   std::optional<WallTime> at;
 };
 
+// How the node stands with probes (ProbeFleet).
+struct NodeProbe {
+  int64_t asked = 0;  // the round that its plan asks for, by whomever
+  int64_t done = 0;   // the last that its agent has done
+  std::optional<WallTime> finished_at;
+  bool has_gaps = false;                                    // something that it was asked for could not be measured
+  bool has_pods = false;                                    // of training runs: then it is not probed
+  bool is_answering = false;                                // an agent that knows probes was heard of lately
+  api::ProbeVerdict verdict = api::ProbeVerdict::kUnknown;  // of `done`; only of nodes that are out
+};
+
 struct PolicyNode {
   std::string name;
   bool is_selected = false;
@@ -32,6 +43,7 @@ struct PolicyNode {
   bool is_unschedulable = false;
   bool has_taint = false;  // ours
   std::optional<NodeMark> mark;
+  std::optional<NodeProbe> probe = std::nullopt;  // absent: without a plan, or the policy does not probe
 };
 
 enum class ApprovalState { kNotNeeded, kWaiting, kGiven, kExpired };
@@ -74,6 +86,12 @@ struct NodeRestart {
   WallTime out_since;
 };
 
+// The plan of the node is to ask for this round at least.
+struct ProbeOrder {
+  std::string node;
+  int64_t round = 0;
+};
+
 struct PolicyInput {
   const api::StragglerPolicy& policy;
   std::vector<PolicyNode> nodes;
@@ -87,6 +105,7 @@ struct PolicyPlan {
   std::vector<PolicyStep> steps;
   std::vector<Refusal> refusals;
   std::vector<NodeRestart> restarts;
+  std::vector<ProbeOrder> probes;
 };
 
 inline constexpr std::string_view kReadyCondition = "Ready";

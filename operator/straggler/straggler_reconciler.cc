@@ -16,6 +16,7 @@
 #include "operator/straggler/job_restart.h"
 #include "operator/straggler/node_change.h"
 #include "operator/straggler/node_mark.h"
+#include "operator/straggler/probe_fleet.h"
 #include "operator/straggler/straggler_names.h"
 #include "operator/training_run/run_status.h"
 
@@ -31,6 +32,9 @@ constexpr const char* kNodeStates[] = {"unknown", "healthy", "suspect", "slow", 
 
 constexpr const char* kRestartAction = "RestartJob";
 constexpr const char* kAdviceAction = "AdviseRestart";
+constexpr const char* kProbeAction = "Probe";
+constexpr api::ProbeVerdict kProbeVerdicts[] = {api::ProbeVerdict::kPending, api::ProbeVerdict::kUnknown,
+                                                api::ProbeVerdict::kPassed, api::ProbeVerdict::kFailed};
 
 std::string_view ActionText(const PolicyStep& step) {
   if (step.kind == StepKind::kRelease) return "Release";
@@ -63,6 +67,10 @@ StragglerReconciler::StragglerReconciler(const StragglerEnvironment& environment
           {"paceline_straggler_breaker_tripped",
            "1 while a StragglerPolicy does nothing because too many nodes were blamed at a time.",
            {"policy"}})),
+      probes_gauge_(env_.metrics.GaugeFamily(
+          {"paceline_straggler_probed_nodes",
+           "Nodes that a StragglerPolicy has out, by what their probe says, compared with like nodes.",
+           {"policy", "verdict"}})),
       incidents_(IncidentsTotal(env_.metrics)),
       actions_(env_.metrics.CounterFamily({"paceline_straggler_actions_total",
                                            "What StragglerPolicies did to nodes.",
@@ -79,7 +87,8 @@ class StragglerReconciler::Pass {
         version_(policy_.metadata.resource_version),
         deadline_(deadline),
         now_(env_.clock.WallNow()),
-        book_(policy_, env_.incidents, env_.client, now_, deadline) {}
+        book_(policy_, env_.incidents, env_.client, now_, deadline),
+        fleet_({env_.reports, env_.nodes, env_.pods}, policy_.spec.probe, now_) {}
 
   Result<kube::Action> Run() {
     const bool is_ending = policy_.metadata.deletion_timestamp.has_value();
@@ -103,6 +112,9 @@ class StragglerReconciler::Pass {
     RETURN_IF_ERROR(WriteStatus(plan.status));
     if (IsResetAsked()) RETURN_IF_ERROR(TakeResetAway());
     owner_.Show(name_, plan, findings_);
+    for (const ProbeOrder& order : plan.probes) KeepFirst(Order(order), first);
+    for (const api::ActedNode& acted : plan.status.acted_nodes) KeepFirst(NoteProbe(acted), first);
+    for (const api::ActedNode& acted : Released(plan)) KeepFirst(NoteProbe(acted), first);
     for (const PolicyStep& step : plan.steps) KeepFirst(Take(step), first);
     for (const api::ActedNode& acted : plan.status.acted_nodes) KeepFirst(NoteApplied(acted), first);
     for (const Refusal& refusal : plan.refusals) KeepFirst(Note(refusal), first);
@@ -125,6 +137,7 @@ class StragglerReconciler::Pass {
     PolicyInput input{policy_, {}, findings_, IsResetAsked(), now_};
     for (const auto& view : env_.nodes.List()) {
       PolicyNode node = ReadPolicyNode(*view, policy_.spec);
+      node.probe = fleet_.ProbeOf(node.name);
       const bool is_marked = node.mark && node.mark->policy == name_;
       if (is_marked == IsActed(node.name)) {
         input.nodes.push_back(std::move(node));
@@ -133,7 +146,9 @@ class StragglerReconciler::Pass {
       // A person's doing, a lost status, or a cache that is behind what we have just done: only the server knows.
       ASSIGN_OR_RETURN(std::optional<PolicyNode> fresh,
                        FetchPolicyNode(env_.client, node.name, policy_.spec, deadline_));
-      if (fresh) input.nodes.push_back(*std::move(fresh));
+      if (!fresh) continue;
+      fresh->probe = node.probe;
+      input.nodes.push_back(*std::move(fresh));
     }
     return PlanPolicy(input);
   }
@@ -242,8 +257,7 @@ class StragglerReconciler::Pass {
     const CombinedVerdict& combined = combined_.at(node);
     const RunVerdict& worst = verdicts_.at(node)[combined.worst];
     const api::TrainingRun& run = *worst.run;
-    const api::IncidentStatus status =
-        StragglerStatus(node, worst.verdict, combined, PodsOf(run, node), policy_.spec.detection.minimum_communicators);
+    const api::IncidentStatus status = StragglerStatus(node, worst.verdict, combined, PodsOf(run, node), policy_.spec);
     ASSIGN_OR_RETURN(const api::Incident* incident, book_.Open(run, node, status));
     Tell(run, node,
          api::Say(kSlowNode, fmt::format("{}. See: kubectl describe incident -n {} {}", incident->status.verdict->cause,
@@ -331,6 +345,54 @@ class StragglerReconciler::Pass {
                           std::string(advice->reason), std::string(ActionText(step)), api::Say(*advice, what)});
   }
 
+  Status Order(const ProbeOrder& order) {
+    return AskForProbe(env_.client, order, policy_.spec.probe.checks, fleet_.PeersOf(order.node), deadline_);
+  }
+
+  // Nodes that come back because their probe has passed: that, too, is told.
+  static std::vector<api::ActedNode> Released(const PolicyPlan& plan) {
+    std::vector<api::ActedNode> released;
+    for (const PolicyStep& step : plan.steps) {
+      if (step.kind != StepKind::kRelease || step.reason != "ProbePassed") continue;
+      api::ActedNode& acted = released.emplace_back();
+      acted.node = step.node;
+      acted.incident = step.incident;
+      acted.probe = api::ProbeVerdict::kPassed;
+    }
+    return released;
+  }
+
+  // What a probe says is noted with the Incident, with its numbers, and told as an event when it is new there.
+  Status NoteProbe(const api::ActedNode& acted) {
+    const ProbeFinding* finding = fleet_.FindingOf(acted.node);
+    const bool is_told = acted.probe && *acted.probe != api::ProbeVerdict::kPending;
+    if (!is_told || finding == nullptr || finding->verdict != *acted.probe) return Status();
+    const std::string verdict(api::ProbeVerdictText(*acted.probe));
+    const std::string key = fmt::format("{} {} {} ", name_, acted.node, acted.incident);
+    if (owner_.noted_probes_.count(key + verdict) > 0) return Status();
+    const std::string sentence = ProbeSentence(*finding);
+    ASSIGN_OR_RETURN(const bool is_new,
+                     book_.NoteProbe(acted.incident, {kProbeAction, acted.node, now_, verdict + ": " + sentence},
+                                     ProbeEvidence(*finding)));
+    // Of each node the latest only.
+    std::erase_if(owner_.noted_probes_, [&](const std::string& noted) { return noted.starts_with(key); });
+    owner_.noted_probes_.insert(key + verdict);
+    if (is_new) TellProbe(acted.node, *acted.probe, sentence);
+    return Status();
+  }
+
+  void TellProbe(const std::string& node, api::ProbeVerdict verdict, const std::string& sentence) const {
+    const api::Advice* advice = &kProbeUnknown;
+    if (verdict == api::ProbeVerdict::kPassed) advice = &kProbePassed;
+    if (verdict == api::ProbeVerdict::kFailed) advice = &kProbeFailed;
+    env_.log.Warn(
+        "probe of a node that is out",
+        {{"node", node}, {"policy", name_}, {"verdict", api::ProbeVerdictText(verdict)}, {"figures", sentence}});
+    env_.recorder.Record({NodeReference(node), std::nullopt,
+                          verdict == api::ProbeVerdict::kFailed ? kube::EventType::kWarning : kube::EventType::kNormal,
+                          std::string(advice->reason), kProbeAction, api::Say(*advice, sentence)});
+  }
+
   // Was done, and perhaps not noted by whoever was killed over it.
   Status NoteApplied(const api::ActedNode& acted) {
     if (!acted.is_applied) return Status();
@@ -414,6 +476,7 @@ class StragglerReconciler::Pass {
   const Deadline deadline_;
   const WallTime now_;
   IncidentBook book_;
+  const ProbeFleet fleet_;
   std::map<std::string, std::vector<RunVerdict>> verdicts_;  // by node
   std::map<std::string, CombinedVerdict> combined_;
   std::map<std::string, NodeFinding> findings_;
@@ -428,6 +491,12 @@ void StragglerReconciler::Show(const std::string& policy, const PolicyPlan& plan
   states["out"] = static_cast<double>(plan.status.acted_nodes.size());
   states["vetoed"] = static_cast<double>(plan.status.vetoes.size());
   for (const Refusal& refusal : plan.refusals) reasons[refusal.reason] += 1;
+  for (const api::ProbeVerdict verdict : kProbeVerdicts) {
+    const auto& acted = plan.status.acted_nodes;
+    const auto count =
+        std::count_if(acted.begin(), acted.end(), [&](const api::ActedNode& node) { return node.probe == verdict; });
+    probes_gauge_.With({policy, std::string(api::ProbeVerdictText(verdict))}).Set(static_cast<double>(count));
+  }
   for (const auto& [state, count] : states) nodes_gauge_.With({policy, state}).Set(count);
   for (const auto& [reason, count] : reasons) refusals_gauge_.With({policy, reason}).Set(count);
   // From zero on, so that a first action shows as an increase.
@@ -441,6 +510,10 @@ void StragglerReconciler::Show(const std::string& policy, const PolicyPlan& plan
 void StragglerReconciler::Forget(const std::string& policy) {
   for (const char* state : kNodeStates) nodes_gauge_.Remove({policy, state});
   for (const std::string_view reason : kRefusalReasons) refusals_gauge_.Remove({policy, std::string(reason)});
+  for (const api::ProbeVerdict verdict : kProbeVerdicts) {
+    probes_gauge_.Remove({policy, std::string(api::ProbeVerdictText(verdict))});
+  }
+  std::erase_if(noted_probes_, [&](const std::string& noted) { return noted.starts_with(policy + " "); });
   breaker_gauge_.Remove({policy});
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "lib/base/log.h"
@@ -19,6 +20,8 @@
 
 namespace paceline::operator_ {
 
+class NodeReports;
+
 // All must outlive the reconciler.
 struct StragglerEnvironment {
   const PaceStore& paces;
@@ -27,6 +30,7 @@ struct StragglerEnvironment {
   const kube::Store<kube::ObjectView>& incidents;
   const kube::Store<kube::NodeView>& nodes;
   const kube::Store<kube::PodView>& pods;  // indexed by node
+  const NodeReports& reports;
   const JobCatalog& catalog;
   kube::Client& client;
   kube::EventRecorder& recorder;
@@ -52,8 +56,11 @@ class StragglerReconciler final : public kube::Reconciler {
   MetricFamily<Gauge>& nodes_gauge_;
   MetricFamily<Gauge>& refusals_gauge_;
   MetricFamily<Gauge>& breaker_gauge_;
+  MetricFamily<Gauge>& probes_gauge_;
   MetricFamily<Counter>& incidents_;
   MetricFamily<Counter>& actions_;
+  // What has been noted of probes, so that the Incident is not asked each time; used by the one worker alone.
+  std::set<std::string> noted_probes_;
 };
 
 }  // namespace paceline::operator_

@@ -313,6 +313,7 @@ def check_network_policies():
     test, asker = full.one("Pod")["metadata"]["labels"], labels_of(full, "paceline-pl-operator")
     assert is_let_in(operator["metrics"], test) and not is_let_in(agent["metrics"], test)
     assert is_let_in(agent["metrics"], asker)
+    assert is_let_in(agent["metrics"], labels_of(full, "paceline-pl-agent")), "probes measure the network between nodes"
     foreign = Rendered("good/full.yaml", release="other")
     assert not is_let_in(agent["metrics"], labels_of(foreign, "other-pl-operator")), "another release"
     open_to_all = Rendered(settings=["networkPolicy.enabled=true", "test.enabled=false"])

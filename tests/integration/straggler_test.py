@@ -6,7 +6,11 @@
 a_slow_node_is_found_and_cordoned: agents run on all nodes (two, or as many as there are); a traced TrainingJob with two workers
 for each of two nodes, or one for each of more, does collectives through the NCCL plugin, and from some step on the workers on n2
 take longer for their work: 20 ms on 50, or PACELINE_STRAGGLER_EXTRA_MS. Its policy first observes, then cordons, then has the job
-begin anew on the other nodes.
+begin anew on the other nodes. Nothing is wrong with the node itself: its probe passes, and it comes back.
+a_probe_keeps_a_throttled_node_out (by name only): the node n2 gets less of a processor, is cordoned, and its probe fails as long as
+that lasts, while agent and operator are killed; then it passes, and the node comes back.
+Probes are compared with those of the other nodes; on a bed of less than four nodes with those of nodes that are objects only as well,
+whose figures are copied from n1.
 a_throttled_node_is_found (by name only): the work takes a processor, and the node n2 gets less of it (scripts/testbed node cpu-limit).
 safeguards (by name only): nodes that are objects only, in pools of their own; a server here plays their agents and tells what each check needs.
 Ends with "N passed, N failed, N skipped". Without KUBECONFIG all is skipped.
@@ -71,6 +75,43 @@ def looks(node):
                        {k: v for k, v in node["metadata"].get("annotations", {}).items() if k.startswith("paceline.dev/")}], sort_keys=True)
 
 
+# --- probes
+
+# On two cores that everybody shares a figure may be half of what it was.
+PROBE = {"enabled": True, "checks": ["Cpu", "Memory"], "putBackAfterPass": True, "minimumNodes": 2, "tolerance": 0.5, "period": "5s"}
+
+
+def probe_of(node):
+    return (bed.get("nodeplan", node) or {}).get("status", {}).get("probe", {})
+
+
+def figures_of(node):
+    return {figure["name"]: figure["value"] for figure in probe_of(node).get("figures", [])}
+
+
+def know_fleet(context, real_nodes):
+    """Waits until all real nodes were probed while idle. Gives the nodes that it has made."""
+    for node in real_nodes:
+        bed.wait_for(f"the probe of idle {node}", lambda node=node: figures_of(node), 60)
+    print("        idle: " + "; ".join(f"{node} {figures_of(node)['cpuOneThread']:.0f} Mop/s" for node in real_nodes), flush=True)
+    played = [f"{context.ns}-fleet-{number}" for number in range(4 - len(real_nodes))]
+    if not played:
+        return []
+    objects = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}} for node in played]
+    bed.apply({"apiVersion": "v1", "kind": "List", "items": objects})
+    for number, node in enumerate(played):
+        bed.wait_for(f"the plan of {node}", lambda node=node: bed.get("nodeplan", node))
+        probe = probe_of(real_nodes[0])
+        for figure in probe["figures"]:
+            figure["value"] *= 1 + 0.02 * number
+        bed.patch_status("nodeplan", node, None, {"probe": probe})
+    return played
+
+
+def acted_of(policy):
+    return (status_of(policy).get("actedNodes") or [{}])[0]
+
+
 # --- with real trainers
 
 
@@ -111,16 +152,19 @@ class RealRun:
         self.workers = 4 if len(self.nodes) == 2 else len(self.nodes)
         self.agents = nodes.agents(where=self.nodes)
         self.name, self.worker_arguments, self.before, self.run = name, worker_arguments, {}, ""
+        self.operator, self.played = None, []
 
-    def start(self):
+    def start(self, **policy):
         for agent in self.agents:
             agent.start()
         for node in self.nodes:
             bed.wait_for(f"the agent of {node} is ready", lambda node=node: nodes.is_ready(node))
         self.before = {node: looks(node) for node in self.nodes}
-        self.context.start_hooked()
+        self.operator = self.context.start_hooked()
         # One node of two is half of them: breaker and budget are not what this is about.
-        bed.apply(policy_object(self.policy, {"kubernetes.io/os": "linux"}, action="Observe", budget={"maxActions": 9}))
+        bed.apply(policy_object(self.policy, {"kubernetes.io/os": "linux"}, action="Observe", budget={"maxActions": 9}, **policy))
+        if "probe" in policy:
+            self.played = know_fleet(self.context, self.nodes)
         uid = training_job(self.context, self.name, self.workers, self.policy, *self.worker_arguments)["metadata"]["uid"]
         self.run = self.context.wait_run(uid, "Running", timeout=120)["metadata"]["name"]
 
@@ -133,7 +177,9 @@ class RealRun:
     def incident(self):
         """The one about the slow node, with its verdict."""
         def find():
-            return next((i for i in bed.items("incidents", self.context.ns) if i.get("status", {}).get("verdict")), None)
+            # Processes that end with a restart may have one of their own.
+            return next((i for i in bed.items("incidents", self.context.ns) if i.get("status", {}).get("verdict")
+                         and i["metadata"].get("annotations", {}).get("paceline.dev/straggler-policy") == self.policy), None)
         incident = bed.wait_for("an incident about the slow node", find, 120)
         verdict = incident["status"]["verdict"]
         bed.expect(verdict["nodes"] == [SLOW_NODE], json.dumps(incident["status"]))
@@ -163,6 +209,19 @@ class RealRun:
         bed.expect(len(asked) == 1 and asked[0]["node"] == SLOW_NODE, json.dumps(asked))
         bed.wait_for("the job is told", lambda: SLOW_NODE in self.context.event_notes(self.name, "RestartRequested"), 30)
 
+    def comes_back(self, timeout):
+        """Because its probe passes."""
+        bed.wait_for(f"{SLOW_NODE} is back", lambda: not is_out(SLOW_NODE), timeout)
+        bed.expect(looks(SLOW_NODE) == self.before[SLOW_NODE], f"something is left: {looks(SLOW_NODE)}")
+        bed.wait_for("the incident says so", lambda: any(
+            a["action"] == "Release" and a["result"].startswith("ProbePassed") for a in self.incident()["status"]["actions"]))
+        actions = [a["result"] for a in self.incident()["status"]["actions"] if a["action"] == "Probe"]
+        bed.expect(actions[-1].startswith("Passed: "), json.dumps(actions))
+        print(f"        {actions[-1]}", flush=True)
+        status = status_of(self.policy)
+        bed.expect(not status.get("vetoes") and status["putBackByProbe"][0]["node"] == SLOW_NODE, json.dumps(status))
+        self.others_are_untouched()
+
     def tail(self):
         return "\n".join(agent.tail() for agent in self.agents)
 
@@ -170,14 +229,16 @@ class RealRun:
         bed.kubectl("delete", "stragglerpolicy", self.policy, "--ignore-not-found", "--timeout=30s", ok=False)
         bed.kubectl("delete", "trainingjobs", "--all", "-n", self.context.ns, "--wait=false", ok=False)
         bed.wait_for("the pods are gone", lambda: not bed.items("pods", self.context.ns), 60)
+        if self.played:
+            bed.kubectl("delete", "node", *self.played, "--ignore-not-found", "--wait=false", ok=False)
         for agent in self.agents:
             agent.end("TERM")
 
 
-def with_real_run(context, name, worker_arguments, check):
+def with_real_run(context, name, worker_arguments, check, **policy):
     real = RealRun(context, name, *worker_arguments)
     try:
-        real.start()
+        real.start(**policy)
         check(real)
     except bed.Failure as error:
         raise bed.Failure(f"{error}\n{real.tail()}") from error
@@ -209,11 +270,12 @@ def slow_node(context):
         change("stragglerpolicy", real.policy, {"spec": {"restartJob": True}})
         real.begins_anew_elsewhere()
         real.others_are_untouched()
+        change("stragglerpolicy", real.policy, {"spec": {"coolDown": "1s"}})
+        real.comes_back(60)
         bed.kubectl("delete", "stragglerpolicy", real.policy, "--timeout=30s")
-        bed.expect(looks(SLOW_NODE) == real.before[SLOW_NODE], f"not put back with the policy: {looks(SLOW_NODE)}")
 
     step = f"compute:{WORK_MS * 1000};allreduce:dp:20000;sync"
-    with_real_run(context, "slow", (step, f"extra-compute-us={EXTRA_MS * 1000}", f"extra-compute-from={SLOW_FROM}"), check)
+    with_real_run(context, "slow", (step, f"extra-compute-us={EXTRA_MS * 1000}", f"extra-compute-from={SLOW_FROM}"), check, probe=PROBE)
 
 
 def throttled_node(context):
@@ -235,6 +297,57 @@ def throttled_node(context):
         bed.expect(looks(SLOW_NODE) == real.before[SLOW_NODE], f"not put back with the policy: {looks(SLOW_NODE)}")
 
     with_real_run(context, "throttled", (f"burn:{BURN_MS * 1000};compute:{WORK_MS * 1000};allreduce:dp:20000;sync",), check)
+
+
+def throttled_and_probed(context):
+    def check(real):
+        real.slowdown(0.5, 120)
+        bed.run(nodes.TESTBED, "node", "cpu-limit", SLOW_NODE, LIMIT_PERCENT)
+        try:
+            real.incident()
+            change("stragglerpolicy", real.policy, {"spec": {"action": "Cordon", "coolDown": "1s"}})
+            bed.wait_for(f"{SLOW_NODE} is cordoned", lambda: is_out(SLOW_NODE), 60)
+            bed.wait_for("a probe waits for the pods to leave", lambda: acted_of(real.policy).get("probe") == "Pending", 30)
+            bed.expect("probeRound" not in acted_of(real.policy), f"asked for while the job runs there: {acted_of(real.policy)}")
+            change("trainingjob", real.name, {"spec": {"suspend": True}}, context.ns)
+            bed.wait_for("the probe fails", lambda: acted_of(real.policy).get("probe") == "Failed", 120)
+            incident = bed.wait_for("the incident has the numbers", lambda: (lambda i: i if any(
+                a["action"] == "Probe" for a in i["status"].get("actions", [])) else None)(real.incident()), 30)
+            print("        " + next(a["result"] for a in incident["status"]["actions"] if a["action"] == "Probe"), flush=True)
+            cpu = next(e for e in incident["status"]["evidence"] if e["name"] == "probe.cpuOneThread")
+            bed.expect(cpu["value"] < 0.5 * cpu["usual"] and cpu["unit"] == "Mop/s", json.dumps(cpu))
+            bed.wait_for("the node is told", lambda: "cpuOneThread" in node_events("ProbeFailed"), 30)
+            # Whoever is killed goes on after its return, and the node stays out for as long as it is slow.
+            agent = next(agent for agent in real.agents if agent.node == SLOW_NODE)
+            agent.end("KILL")
+            real.operator.kill()
+            agent.start()
+            context.start_leading("b", *FAST_LEASE)
+            round_before = acted_of(real.policy)["probeRound"]
+            bed.wait_for("two more probes", lambda: acted_of(real.policy)["probeRound"] >= round_before + 2, 120)
+            bed.expect(is_out(SLOW_NODE) and acted_of(real.policy)["probe"] == "Failed", json.dumps(status_of(real.policy)))
+            bed.expect(sum(a["action"] == "Probe" for a in real.incident()["status"]["actions"]) == 1, "the same was noted twice")
+        finally:
+            bed.run(nodes.TESTBED, "node", "cpu-limit", SLOW_NODE, "off")
+        real.comes_back(90)
+        probe_by_hand()
+
+    with_real_run(context, "probed", (f"burn:{BURN_MS * 1000};compute:{WORK_MS * 1000};allreduce:dp:20000;sync",), check, probe=PROBE)
+
+
+def probe_by_hand():
+    """Everything, with the other nodes idle, so that the network is measured as well."""
+    asked = bed.run(os.path.join(nodes.PROGRAMS, "pacectl"), "node", "probe", SLOW_NODE, "-o", "json", "--timeout", "60", timeout=90)
+    found = json.loads(asked)
+    figures = {f["name"].replace("Cached", ""): f["value"] for f in found["probe"]["figures"]}
+    wanted = {"cpuOneThread", "cpuAllThreads", "memoryTriad", "diskSequentialRead", "diskRandomRead", "networkThroughput", "networkRoundTrip"}
+    bed.expect(found["node"] == SLOW_NODE and set(figures) >= wanted and all(value > 0 for value in figures.values()), asked)
+    print("        by hand: " + ", ".join(f"{name} {value:.4g}" for name, value in figures.items()), flush=True)
+
+
+def node_events(reason):
+    events = json.loads(bed.kubectl("get", "events", "-A", "-o", "json", "--field-selector", f"reason={reason}"))["items"]
+    return " ".join(event.get("message") or event.get("note") or "" for event in events)
 
 
 # --- with nodes and agents that are played
@@ -456,7 +569,8 @@ def go_on(agents, breaker, asked, veto, taint, paused):
     bed.expect(not any(is_out(node) for node in breaker.nodes), "the reset has replayed what was found before")
 
 
-CHECKS = {"a_slow_node_is_found_and_cordoned": slow_node, "a_throttled_node_is_found": throttled_node, "safeguards": safeguards}
+CHECKS = {"a_slow_node_is_found_and_cordoned": slow_node, "a_throttled_node_is_found": throttled_node,
+          "a_probe_keeps_a_throttled_node_out": throttled_and_probed, "safeguards": safeguards}
 USUAL = ("a_slow_node_is_found_and_cordoned",)  # what scripts/test has time for
 
 if __name__ == "__main__":

@@ -49,7 +49,8 @@ TEST(Findings, RunsOnANodeSpeakTogether) {
 
 TEST(Findings, TheIncidentHasTheNumbersAndWhatIsNotKnown) {
   const NodeVerdict slow = Verdict(NodeState::kSlow, 1);
-  const api::IncidentStatus status = StragglerStatus("n1", slow, Combine({slow}, 2), {"llama-0-1"}, 2);
+  const api::IncidentStatus status =
+      StragglerStatus("n1", slow, Combine({slow}, 2), {"llama-0-1"}, api::StragglerPolicySpec{});
   ASSERT_TRUE(status.verdict.has_value());
   EXPECT_NE(status.verdict->cause.find("1.40 times"), std::string::npos) << status.verdict->cause;
   EXPECT_EQ(status.verdict->nodes, std::vector<std::string>{"n1"});

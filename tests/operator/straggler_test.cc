@@ -115,6 +115,47 @@ class StragglerTest : public OperatorTest {
   std::string LastAction() { return OfLastAction("action"); }
   std::string LastResult() { return OfLastAction("result"); }
 
+  // What the agents of all nodes do about probes: those that are asked for are done at once.
+  void PlayProbes() {
+    const auto transport = server_.Connect();
+    const auto client = kube::NewRestClient(*transport, clock_);
+    for (int node = 0; node < kNodeCount; ++node) {
+      const std::string name = "n" + std::to_string(node);
+      const Json plan = Get(kNodePlans, name, "");
+      const int64_t asked = plan.value("/spec/probe/round"_json_pointer, 0);
+      if (asked > plan.value("/status/probe/round"_json_pointer, 0)) FindByProbe(*client, name, asked);
+    }
+  }
+  // The status alone, as agents write it: the operator changes the rest meanwhile.
+  void FindByProbe(kube::Client& client, const std::string& node, int64_t round) {
+    const std::string now = FormatRfc3339(clock_.WallNow());
+    const double value = node == "n" + std::to_string(weak_node_) ? 200 : 800;
+    const Json probe = {{"state", "Done"},
+                        {"round", round},
+                        {"method", 1},
+                        {"finishedAt", now},
+                        {"figures", Json::array({{{"name", "cpuOneThread"}, {"unit", "Mop/s"}, {"value", value}}})}};
+    const auto written = client.Patch(kNodePlans, {"", node}, kube::PatchType::kMerge,
+                                      {{"status", {{"heartbeat", now}, {"probe", probe}}}}, {.subresource = "status"},
+                                      Deadline::After(clock_, seconds(5)));
+    EXPECT_TRUE(written.ok()) << written.status().ToString();
+  }
+  ::testing::AssertionResult EventuallyProbed(const std::function<bool()>& is_met) {
+    return Eventually([&] {
+      PlayProbes();
+      return is_met();
+    });
+  }
+  std::string ProbeOfActed() { return Policy().value("/status/actedNodes/0/probe"_json_pointer, ""); }
+  std::string ProbeAction() {
+    std::string last;
+    for (const Json& action : Incident().value("/status/actions"_json_pointer, Json::array())) {
+      if (action["action"] == "Probe") last = action["result"];
+    }
+    return last;
+  }
+
+  std::atomic<int> weak_node_ = -1;  // whose processors are slow
   std::atomic<int> slow_node_ = 1;
   std::atomic<int> silent_node_ = -1;
   std::atomic<int> asked_ = 0;
@@ -360,6 +401,88 @@ TEST_F(StragglerTest, AnUncordonByHandStays) {
   EXPECT_EQ(Policy()["status"]["vetoes"][0]["node"], "n1");
   ASSERT_TRUE(Eventually([&] { return LastAction() == "Refused"; }));
   EXPECT_FALSE(IsOut("n1"));
+}
+
+TEST_F(StragglerTest, AProbeThatFailsKeepsTheNodeOutAndOneThatPassesPutsItBack) {
+  StartRun();
+  {
+    // The others were idle once.
+    const auto transport = server_.Connect();
+    const auto client = kube::NewRestClient(*transport, clock_);
+    for (const char* name : {"n0", "n2"}) FindByProbe(*client, name, 1);
+  }
+  weak_node_ = 1;
+  auto replica = Start();
+  MakePolicy("Cordon", Json::object(),
+             {{"coolDown", "1s"},
+              {"probe",
+               {{"enabled", true},
+                {"checks", Json::array({"Cpu"})},
+                {"putBackAfterPass", true},
+                {"minimumNodes", 2},
+                {"period", "1s"}}}});
+  ASSERT_TRUE(EventuallyProbed([&] { return ProbeOfActed() == "Failed"; })) << Policy();
+  ASSERT_TRUE(EventuallyProbed([&] { return !ProbeAction().empty(); })) << Incident();
+  EXPECT_EQ(ProbeAction(), "Failed: cpuOneThread 200 Mop/s, where 2 like nodes have 800");
+  EXPECT_TRUE(IsOut("n1"));
+  const Json evidence = Incident()["status"]["evidence"].back();
+  EXPECT_EQ(evidence["name"], "probe.cpuOneThread");
+  EXPECT_EQ(evidence["usual"], 800);
+  EXPECT_TRUE(Eventually([&] { return EventNotes("ProbeFailed").find("200 Mop/s") != std::string::npos; }));
+  // The next operator goes on where this one was, and says nothing twice.
+  replica.reset();
+  const size_t noted = Incident()["status"]["actions"].size();
+  const int64_t round = Policy()["status"]["actedNodes"][0]["probeRound"];
+  replica = Start();
+  ASSERT_TRUE(EventuallyProbed([&] { return Policy()["status"]["actedNodes"][0]["probeRound"] > round; })) << Policy();
+  EXPECT_EQ(Incident()["status"]["actions"].size(), noted) << Incident();
+  EXPECT_TRUE(IsOut("n1"));
+  weak_node_ = -1;
+  // It still comes late, so more is noted afterwards.
+  const auto is_released = [&] {
+    const Json actions = Incident().value("/status/actions"_json_pointer, Json::array());
+    return std::any_of(actions.begin(), actions.end(), [](const Json& action) {
+      return action["action"] == "Release" && action["result"] == "ProbePassed: done";
+    });
+  };
+  ASSERT_TRUE(EventuallyProbed(is_released)) << Policy() << Incident();
+  EXPECT_EQ(ProbeAction().substr(0, 7), "Passed:");
+  EXPECT_TRUE(EventuallyProbed([&] { return Policy().contains("/status/putBackByProbe/0"_json_pointer); })) << Policy();
+  EXPECT_FALSE(Policy().contains("/status/vetoes/0"_json_pointer)) << "what the policy does is no person's wish";
+}
+
+TEST_F(StragglerTest, ANodeIsNotProbedWhileItsPodsTrain) {
+  const auto replica = Start();
+  StartRun();
+  server_.Put(
+      kube::kPods,
+      {{"apiVersion", "v1"},
+       {"kind", "Pod"},
+       {"metadata", {{"name", "llama-0"}, {"namespace", "team"}, {"labels", {{"paceline.dev/run", "llama-run"}}}}},
+       {"spec", {{"nodeName", "n1"}}},
+       {"status", {{"phase", "Running"}}}});
+  MakePolicy("Cordon", Json::object(), {{"probe", {{"enabled", true}}}});
+  ASSERT_TRUE(EventuallyProbed([&] {
+    return ProbeOfActed() == "Pending" && Get(kNodePlans, "n0", "").contains("/status/probe"_json_pointer) &&
+           Get(kNodePlans, "n2", "").contains("/status/probe"_json_pointer);
+  })) << Policy();
+  EXPECT_FALSE(Get(kNodePlans, "n1", "").contains("/spec/probe"_json_pointer));
+  server_.Erase(kube::kPods, {"team", "llama-0"});
+  EXPECT_TRUE(EventuallyProbed([&] { return ProbeOfActed() == "Unknown"; })) << Policy();
+  EXPECT_TRUE(IsOut("n1"));
+}
+
+TEST_F(StragglerTest, ANodeWhoseAgentWaitsHoldsNoOtherUp) {
+  StartRun();
+  Json plan = Get(kNodePlans, "n0", "");
+  plan["metadata"].erase("resourceVersion");
+  plan["spec"]["probe"]["round"] = 1;
+  plan["status"]["heartbeat"] = FormatRfc3339(clock_.WallNow());
+  plan["status"]["probe"] = {{"state", "Waiting"}, {"message", "pods of training runs are on the node"}, {"round", 0}};
+  server_.Put(kNodePlans, plan);
+  const auto replica = Start();
+  MakePolicy("Observe", Json::object(), {{"probe", {{"enabled", true}}}});
+  EXPECT_TRUE(Eventually([&] { return Get(kNodePlans, "n1", "").contains("/spec/probe/round"_json_pointer); }));
 }
 
 TEST_F(StragglerTest, SilenceIsNoVerdict) {

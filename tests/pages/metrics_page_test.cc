@@ -14,6 +14,7 @@
 #include "agent/health/health_watch.h"
 #include "agent/mount_metrics.h"
 #include "agent/node_api.h"
+#include "agent/probe/node_prober.h"
 #include "agent/trace/collector.h"
 #include "fuse-hdfs/mount_metrics.h"
 #include "lib/base/version.h"
@@ -103,6 +104,7 @@ Families AgentFamilies() {
   RealFileSystem files;
   agent::Collector collector({}, files, clock, *metrics);
   const agent::HealthWatch health({}, clock, *metrics);
+  const agent::NodeProber prober({}, clock, *log, *metrics);
   NothingToDo reconciler;
   kube::Controller controller({.name = "nodeplan"}, reconciler, clock, *log, *metrics);
   fakes::ApiServer server(clock);
