@@ -9,11 +9,12 @@ namespace paceline::api {
 
 template <>
 struct EnumTable<SnapshotState> {
-  static constexpr std::pair<SnapshotState, std::string_view> kEntries[] = {{SnapshotState::kRecording, "Recording"},
-                                                                            {SnapshotState::kReady, "Ready"},
-                                                                            {SnapshotState::kExpired, "Expired"},
-                                                                            {SnapshotState::kFailed, "Failed"},
-                                                                            {SnapshotState::kQuarantined, "Quarantined"}};
+  static constexpr std::pair<SnapshotState, std::string_view> kEntries[] = {
+      {SnapshotState::kRecording, "Recording"},
+      {SnapshotState::kReady, "Ready"},
+      {SnapshotState::kExpired, "Expired"},
+      {SnapshotState::kFailed, "Failed"},
+      {SnapshotState::kQuarantined, "Quarantined"}};
 };
 
 template <typename V>

@@ -20,6 +20,7 @@
 #include "tests/blocks_image/tree_facts.h"
 #include "tests/fakes/child_program.h"
 #include "tests/fakes/temporary_folder.h"
+#include "tests/fakes/test_keys.h"
 
 namespace paceline::deps {
 namespace {
@@ -220,6 +221,30 @@ TEST_F(DepsProgramTest, TheInstallsExitCodeAndDamageAreTold) {
   EXPECT_EQ(restored.code, 1) << restored.out;
   // What is half there is not taken for whole, and not installed over without a word.
   EXPECT_THAT(Run(Key("restore", {"--copy"})).out, HasSubstr("half full"));
+}
+
+TEST_F(DepsProgramTest, SignsAndBelievesWhomItIsToldTo) {
+  const auto write = [this](const std::string& name, const char* text) {
+    std::ofstream(folder_ / name) << text;
+    return folder_ / name;
+  };
+  const std::string signing = write("signing.pem", fakes::kTestKey);
+  const std::string trusted = write("trusted.pem", fakes::kTestPublicKey);
+  const std::string other = write("other.pem", fakes::kOtherTestPublicKey);
+  const std::string key = JsonString(RunJson(Key("record", {"--sign-key", signing})), "key").value_or("");
+  EXPECT_EQ(Run({"verify", "--store", Store(), "--key", trusted}).code, 0);
+  const fakes::ChildResult verified = Run({"verify", key, "--store", Store(), "--key", other});
+  EXPECT_EQ(verified.code, 3);
+  EXPECT_THAT(verified.out, HasSubstr("which is not trusted"));
+  EXPECT_THAT(Run({"verify", "--store", Store(), "--key", folder_ / "none.pem"}).out, HasSubstr("none.pem"));
+  EXPECT_THAT(Run({"show", key, "--store", Store()}).out, HasSubstr("by host"));
+  fs::remove_all(root_);
+  const fakes::ChildResult refused = Run(Key("restore", {"--copy", "--key", other}));
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.out, HasSubstr("not trusted"));
+  EXPECT_FALSE(fs::exists(root_ + "/lib"));
+  EXPECT_EQ(Run(Key("restore", {"--copy", "--key", trusted})).code, 0);
+  EXPECT_THAT(Run({"lift", key, "--store", Store()}).out, HasSubstr("not in quarantine"));
 }
 
 TEST_F(DepsProgramTest, CollectsWhatHasEnded) {

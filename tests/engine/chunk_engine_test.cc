@@ -172,6 +172,16 @@ TEST_F(ChunkEngineTest, DamageOnTheWayCostsOneMoreRequest) {
   EXPECT_TRUE(Touch(5).ok());
   EXPECT_THAT(store_->reads(), SizeIs(2));
   EXPECT_EQ(image_->stats().damaged_chunks, 1u);
+  EXPECT_EQ(image_->stats().lost_chunks, 0u);
+}
+
+TEST_F(ChunkEngineTest, WhatTheStoreHasLostIsCountedAndAStoreThatIsAwayIsNot) {
+  store_->SetFault([](const auto&, auto) { return UnavailableError("down"); });
+  EXPECT_FALSE(Touch(5).ok());
+  EXPECT_EQ(image_->stats().lost_chunks, 0u);
+  store_->SetFault([](const auto&, auto) { return NotFoundError("no such blob"); });
+  EXPECT_FALSE(Touch(5).ok());
+  EXPECT_EQ(image_->stats().lost_chunks, 1u);
 }
 
 TEST_F(ChunkEngineTest, DamageThatStaysIsAnErrorAndNothingIsKept) {
@@ -182,6 +192,7 @@ TEST_F(ChunkEngineTest, DamageThatStaysIsAnErrorAndNothingIsKept) {
   EXPECT_EQ(Touch(5).code(), StatusCode::kDataLoss);
   EXPECT_THAT(store_->reads(), SizeIs(2));  // and it ends
   EXPECT_EQ(cache_->stats().used_bytes, 0u);
+  EXPECT_EQ(image_->stats().lost_chunks, 1u);
   // Of a range only the damaged chunk fails.
   store_->SetFault([&](const MadeStore::Read& read, std::span<char> out) {
     const Chunk bad = image_->index(0).chunk(9);

@@ -90,7 +90,8 @@ def agents_with_a_registry(context):
     with open(credentials, "w", encoding="utf-8") as file:
         json.dump({"auths": {"registry.test:5000": entry}}, file)
     return nodes.agents("--dependencies-store", f"docker://registry.test:5000/{context.ns}/snapshots", "--dependencies-wrapper",
-                        f"{PROGRAMS}/paceline-deps", "--registry-credentials", credentials, "--registry-ca-files", os.environ["REGISTRY_CA"])
+                        f"{PROGRAMS}/paceline-deps", "--dependencies-signing-key", f"{KEYS}/signing.pem", "--dependencies-require-signatures",
+                        "--registry-credentials", credentials, "--registry-ca-files", os.environ["REGISTRY_CA"])
 
 
 def hosts_folder():
@@ -519,6 +520,7 @@ def a_registry_keeps_them_as_well(context, agents):
     bed.expect("they are being recorded for the next start" in line, line)
     finish(context, "remote", False, 403)
     bed.wait_for("the snapshot is in the registry", lambda: "dependencies recorded" in agents[0].text(), 60)
+    bed.expect(agents[0].text().count("agents remove no dependency snapshots from this store") == 1, "said once that a registry is left alone")
     remove(context, "remote")
     job(context, "fetched", NODES[1], modules=403)
     finish(context, "fetched", True, 403)
