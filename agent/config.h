@@ -36,6 +36,7 @@ struct AgentConfig {
   int dependencies_threads = 1;
   blocks::RegistryConfig registry;
   std::string snapshotter_socket = "/run/paceline/snapshotter/status.sock";
+  std::string node_address;
   std::string advertise_address;
   std::string host_root;
   std::string containerd_socket = "/run/containerd/containerd.sock";

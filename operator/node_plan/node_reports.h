@@ -42,6 +42,7 @@ class NodeReports {
     std::vector<kube::ObjectKey> runs;       // whose traces are
     std::vector<kube::ObjectKey> snapshots;  // DependencySnapshots of which something else is said
     bool has_images = false;                 // what the node says of its images is
+    bool has_peer_address = false;           // where it gives chunks to others is
   };
   News See(const kube::CacheChange<kube::ObjectView>& change) EXCLUDES(mutex_);
 
@@ -68,6 +69,10 @@ class NodeReports {
   std::map<std::string, TraceReport> TracesOf(const kube::ObjectKey& run) const EXCLUDES(mutex_);
   // host:port of the agent of `node`; empty when it is not known.
   std::string AddressOf(std::string_view node) const EXCLUDES(mutex_);
+  // host:port where `node` gives chunks to others; empty when it gives none.
+  std::string PeerAddressOf(std::string_view node) const EXCLUDES(mutex_);
+  // Whether any node does.
+  bool HasPeers() const EXCLUDES(mutex_);
   // Runs with alerts on any node.
   std::vector<kube::ObjectKey> AlarmedRuns() const EXCLUDES(mutex_);
 
@@ -87,6 +92,7 @@ class NodeReports {
     WallTime heard;                     // when it changed, by our clock
     Pods pods;
     std::string address;
+    std::string peer_address;
     std::shared_ptr<const std::vector<api::ImageReport>> images;
     std::map<kube::ObjectKey, TraceReport> traces;  // by run
   };
