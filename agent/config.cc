@@ -113,6 +113,11 @@ void AddDependencyFields(ConfigSpec& spec, AgentConfig* config) {
 void AddOtherFields(ConfigSpec& spec, AgentConfig* config) {
   spec.Add("snapshotter.socket", &config->snapshotter_socket,
            "Socket where paceline-snapshotter tells how images came to this node. Empty: nobody asks it.");
+  spec.Add("snapshotter.nodeAddress", &config->node_address,
+           "Address of this node, where the snapshotters of others reach its own to share chunks of images. Empty: it "
+           "is "
+           "not offered to them.")
+      .Env("HOST_IP");
   spec.Add("facts.hostRoot", &config->host_root, "Where the host's root is mounted, for facts about the node.");
   spec.Add("facts.containerdSocket", &config->containerd_socket, "Socket of containerd. Empty: do not ask it.");
   spec.Add("facts.nvmlLibrary", &config->nvml_library, "NVIDIA's management library, opened if it is there.");

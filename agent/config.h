@@ -41,6 +41,7 @@ struct AgentConfig {
   Duration dependencies_collect_grace = std::chrono::hours(24);
   blocks::RegistryConfig registry;
   std::string snapshotter_socket = "/run/paceline/snapshotter/status.sock";
+  std::string node_address;
   std::string advertise_address;
   std::string host_root;
   std::string containerd_socket = "/run/containerd/containerd.sock";

@@ -10,6 +10,7 @@
 #include "agent/facts/node_facts.h"
 #include "agent/health/health_watch.h"
 #include "agent/images/image_watch.h"
+#include "agent/images/peer_link.h"
 #include "agent/mount_metrics.h"
 #include "agent/node_api.h"
 #include "agent/plan/plan_reconciler.h"
@@ -168,8 +169,25 @@ class Agent {
   void MakeImageWatch() {
     if (config_.snapshotter_socket.empty()) return;
     ImageWatchOptions options;
-    options.ask = AskSnapshotter(config_.snapshotter_socket, clock_);
+    options.ask = [this](Deadline deadline) {
+      return AskSnapshotter(config_.snapshotter_socket, "images", clock_, deadline);
+    };
     options.on_news = [this] { Poke(); };
+    PeerLinkOptions link;
+    link.host = config_.node_address;
+    link.ask = [this](const std::string& line, Deadline deadline) {
+      return AskSnapshotter(config_.snapshotter_socket, line, clock_, deadline);
+    };
+    link.peers = [this]() -> std::optional<std::vector<std::string>> {
+      const Result<api::NodePlan> plan = store_->Read();
+      if (!plan.ok()) return std::nullopt;
+      std::vector<std::string> addresses;
+      for (const api::PlanPeer& peer : plan->spec.peers) addresses.push_back(peer.address);
+      return addresses;
+    };
+    link.on_news = [this] { Poke(); };
+    peer_link_ = std::make_unique<PeerLink>(std::move(link), clock_, log_);
+    options.on_answer = [this](std::string_view answer) { peer_link_->See(answer); };
     images_ = std::make_unique<ImageWatch>(std::move(options), clock_, log_);
   }
 
@@ -235,13 +253,12 @@ class Agent {
       state.driver = volumes_->driver();
     }
     if (images_ != nullptr) state.images = images_->Reports();
+    if (peer_link_ != nullptr) state.peer_address = peer_link_->address();
     state.traces = collector_->States();
     state.probe = prober_->Status();
     state.traced_stages = collector_->Stages();
     if (const uint16_t port = port_.load(); port != 0 && !config_.advertise_address.empty()) {
-      const bool is_ipv6 = config_.advertise_address.find(':') != std::string::npos;
-      state.address = is_ipv6 ? fmt::format("[{}]:{}", config_.advertise_address, port)
-                              : fmt::format("{}:{}", config_.advertise_address, port);
+      state.address = JoinHostPort(config_.advertise_address, port);
     }
     return state;
   }
@@ -279,8 +296,9 @@ class Agent {
   std::unique_ptr<kube::Controller> controller_;
   std::unique_ptr<VolumeService> volumes_;
   std::unique_ptr<Collector> collector_;
-  std::unique_ptr<ImageWatch> images_;  // null: there is nobody to ask
   std::unique_ptr<NodeProber> prober_;
+  std::unique_ptr<PeerLink> peer_link_;  // as images_
+  std::unique_ptr<ImageWatch> images_;   // null: there is nobody to ask
   std::unique_ptr<net::HttpServer> http_;
   std::atomic<uint16_t> port_{0};  // told to the operator
 };

@@ -79,6 +79,14 @@ void AddServers(ConfigSpec& spec, OperatorConfig& config) {
       "Give pods of training jobs the volume at /run/paceline, where every node that they may land on has an agent.");
 }
 
+void AddPeers(ConfigSpec& spec, OperatorConfig& config) {
+  spec.Add(
+      "peers.secret", &config.peers_secret,
+      "Secret, which must exist, for the CA and the certificate with which the snapshotters of nodes share chunks. "
+      "Made and renewed by the operator. Empty: none is made.");
+  spec.Add("peers.serverName", &config.peers_server_name, "Name in that certificate, as the snapshotters expect it.");
+}
+
 void AddConversion(ConfigSpec& spec, OperatorConfig& config) {
   spec.Add("conversion.store", &config.conversion_store,
            "Where images of jobs with spec.startup.image.convert: Auto are converted to: docker://REGISTRY/REPOSITORY "
@@ -112,6 +120,7 @@ ConfigSpec OperatorConfigSpec(OperatorConfig& config) {
   AddControllers(spec, config);
   AddIncidents(spec, config);
   AddServers(spec, config);
+  AddPeers(spec, config);
   AddConversion(spec, config);
   AddDependencies(spec, config);
   spec.Add("log.level", &config.log_level, "Least level that is logged.");

@@ -55,6 +55,9 @@ struct OperatorConfig {
   std::string webhook_key_file = "/etc/paceline/webhook/tls.key";
   bool stage_volume = true;
 
+  std::string peers_secret;  // empty: somebody else makes the certificates of peers, or there are none
+  std::string peers_server_name = "paceline-peers";
+
   std::string conversion_store;                // empty: the operator converts nothing
   std::string conversion_template;             // file with the pod template of the Jobs
   std::vector<std::string> conversion_images;  // patterns of repositories; empty: all

@@ -75,6 +75,19 @@ kube::WebhookCertificateOptions CertificateOptions(const OperatorConfig& config)
   return options;
 }
 
+// Kubelets bring a Secret's new content to running pods within two minutes or so.
+constexpr Duration kPeerTrustDelay = std::chrono::minutes(5);
+
+kube::WebhookCertificateOptions PeerCertificateOptions(const OperatorConfig& config) {
+  kube::WebhookCertificateOptions options;
+  options.ns = config.ns;
+  options.secret_name = config.peers_secret;
+  options.dns_names = {config.peers_server_name};
+  options.use = kube::CertificateUse::kPeers;
+  options.trust_delay = kPeerTrustDelay;
+  return options;
+}
+
 // The controllers, made once the watches have synced; they run while we lead.
 class Controllers {
  public:
@@ -85,7 +98,8 @@ class Controllers {
         training_run_({watches.catalog(), watches.child_jobs(), watches.pods(), watches.events(), watches.runs(),
                        watches.reports(), watches.observed(), env.client, events, env.clock, env.metrics},
                       {.history_limit = config.run_history_limit, .agent_silence_limit = config.agent_silence_limit}),
-        node_plan_({watches.nodes(), watches.pods(), watches.runs(), watches.plans(), watches.catalog(), env.client}),
+        node_plan_({watches.nodes(), watches.pods(), watches.runs(), watches.plans(), watches.catalog(),
+                    watches.reports(), env.client, env.clock}),
         traces_(NewAgentTraceSource(env.clock)),
         incident_({watches.reports(), watches.runs(), watches.pods(), watches.incidents(), *traces_, env.client, events,
                    env.clock, env.log, env.metrics},
@@ -241,6 +255,7 @@ class OperatorImpl final : public Operator {
     const std::stop_token stop = stop_.get_token();
     RETURN_IF_ERROR(ReadConversionTemplate());
     if (config_.webhook) StartCertificates();
+    if (!config_.peers_secret.empty()) StartPeerCertificates();
     // Without the webhook's certificate the pods just miss their labels: nothing here waits for it.
     RETURN_IF_ERROR(watches_.Start(stop));
     env_.log.Info("caches synced", {{"pods", watches_.pods().size()}, {"nodes", watches_.nodes().size()}});
@@ -288,6 +303,14 @@ class OperatorImpl final : public Operator {
     certificates_ = kube::WebhookCertificates::Create(CertificateOptions(config_), env_.client, env_.clock, env_.log);
     load_pair_ = WithExpiryMetric([this] { return certificates_->Current(); }, env_.metrics);
     threads_.emplace_back([this] { certificates_->Run([this] { return is_leading_.load(); }, stop_.get_token()); });
+  }
+
+  // Those with which the nodes' snapshotters know each other; they read them from the Secret as it is mounted.
+  void StartPeerCertificates() {
+    peer_certificates_ =
+        kube::WebhookCertificates::Create(PeerCertificateOptions(config_), env_.client, env_.clock, env_.log);
+    threads_.emplace_back(
+        [this] { peer_certificates_->Run([this] { return is_leading_.load(); }, stop_.get_token()); });
   }
 
   // Waits for the first certificate, then serves until Shutdown.
@@ -440,7 +463,7 @@ class OperatorImpl final : public Operator {
   std::shared_ptr<const nlohmann::json> conversion_template_;  // null: nothing is converted
   std::unique_ptr<ImageLookup> images_;
   std::unique_ptr<PodWebhook> pod_webhook_;
-  std::unique_ptr<kube::WebhookCertificates> certificates_;
+  std::unique_ptr<kube::WebhookCertificates> certificates_, peer_certificates_;
   std::function<Result<net::TlsPair>()> load_pair_;
   std::unique_ptr<kube::LeaderElector> elector_;
   std::unique_ptr<net::HttpServer> metrics_server_;

@@ -5,6 +5,7 @@
 #include "lib/base/check.h"
 #include "operator/image/conversion_job.h"
 #include "operator/image/profile_reconciler.h"
+#include "operator/node_plan/reconciler.h"
 #include "operator/resources.h"
 #include "operator/straggler/straggler_names.h"
 #include "operator/training_run/reconciler.h"
@@ -132,8 +133,12 @@ void Watches::OnPlan(const kube::CacheChange<kube::ObjectView>& change) {
   for (const kube::ObjectKey& run : news.runs) queues->incidents.Add(run);
   for (const kube::ObjectKey& snapshot : news.snapshots) queues->snapshots.Add(snapshot);
   if (news.has_images) WakeForImagesOf(change.meta().name);
-  if (!news.has_probe) return;
-  for (const auto& policy : policies_.store().List()) queues->stragglers.Add(policy->meta.Key());
+  if (news.has_probe) {
+    for (const auto& policy : policies_.store().List()) queues->stragglers.Add(policy->meta.Key());
+  }
+  if (news.has_peer_address) {
+    for (const auto& pod : pods_.store().ListBy("node", change.meta().name.view())) WakePeersOf(*pod);
+  }
 }
 
 void Watches::WakeForImagesOf(std::string_view node) {
@@ -163,7 +168,7 @@ void Watches::WakeOwner(const kube::ObjectMeta& meta) {
   if (kind != nullptr) WakeJob({kind, meta.ns.str(), owner->name.str()}, kube::Priority::kNormal);
 }
 
-void Watches::WakePlansOf(const api::JobKind& kind, const kube::ObjectView& job) {
+void Watches::WakePlansOf(const api::JobKind& kind, const kube::ObjectView& job, Duration delay) {
   const Queues* queues = queues_.load();
   if (queues == nullptr) return;
   std::vector<kube::SharedString> selectors;
@@ -172,8 +177,15 @@ void Watches::WakePlansOf(const api::JobKind& kind, const kube::ObjectView& job)
     const std::string_view value = selector.view().substr(selector.view().find('=') + 1);
     for (const auto& pod : pods_.store().ListBy(kind.pod_label, value)) {
       const bool is_there = pod->meta.ns == job.meta.ns && !pod->spec.node_name.empty() && !IsFinished(*pod);
-      if (is_there) queues->node_plans.Add({"", pod->spec.node_name.str()});
+      if (is_there) queues->node_plans.AddAfter({"", pod->spec.node_name.str()}, delay);
     }
+  }
+}
+
+void Watches::WakePeersOf(const kube::PodView& pod) {
+  for (const JobKey& key : catalog_.JobsOf(pod)) {
+    const JobObject job = catalog_.Find(key);
+    if (job != nullptr) WakePlansOf(*key.kind, *job, kPeersDelay);
   }
 }
 
@@ -232,6 +244,7 @@ void Watches::OnPod(const kube::CacheChange<kube::PodView>& change) {
   const bool matters = went ? catalog_.MayBeOfJob(pod) : came && !catalog_.JobsOf(pod).empty();
   if (matters && !pod.spec.node_name.empty()) {
     queues->node_plans.Add({"", pod.spec.node_name.str()});
+    if (reports_.HasPeers()) WakePeersOf(pod);
   }
 }
 

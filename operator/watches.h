@@ -87,7 +87,9 @@ class Watches {
   void WakeForImagesOf(std::string_view node);
   void WakePolicyOf(const kube::ObjectMeta& incident, kube::Priority priority);
   // The plans of the nodes on which the job has pods.
-  void WakePlansOf(const api::JobKind& kind, const kube::ObjectView& job);
+  void WakePlansOf(const api::JobKind& kind, const kube::ObjectView& job, Duration delay = Duration::zero());
+  // Those of the other nodes of the pod's jobs, a little later: their peers may be others.
+  void WakePeersOf(const kube::PodView& pod);
   std::vector<const kube::ObjectCache*> JobCaches() const EXCLUDES(mutex_);
 
   const kube::CacheEnvironment env_;

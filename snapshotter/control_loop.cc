@@ -11,7 +11,7 @@
 namespace paceline::snapshotter {
 namespace {
 
-constexpr size_t kMaxLineBytes = 4096;
+constexpr size_t kMaxLineBytes = 128 << 10;  // a list of peers is the longest
 constexpr std::chrono::seconds kClientLimit{5};
 
 }  // namespace

@@ -22,8 +22,9 @@ bool IsSameFigures(const api::ImageReport& a, const api::ImageReport& b) { retur
 
 }  // namespace
 
-std::function<Result<std::string>(Deadline)> AskSnapshotter(const std::string& socket, const Clock& clock) {
-  return [socket, &clock](Deadline deadline) { return AskLocal(socket, "images", kMaxAnswerBytes, clock, deadline); };
+Result<std::string> AskSnapshotter(const std::string& socket, std::string_view line, const Clock& clock,
+                                   Deadline deadline) {
+  return AskLocal(socket, line, kMaxAnswerBytes, clock, deadline);
 }
 
 void ImageWatch::Run(std::stop_token stop) {
@@ -46,6 +47,7 @@ bool ImageWatch::Look() {
   Result<std::string> answer = options_.ask(Deadline::After(clock_, options_.ask_limit));
   Result<std::vector<api::ImageReport>> reports = std::vector<api::ImageReport>();
   if (answer.ok()) reports = ParseImageStatus(*answer);
+  if (answer.ok() && options_.on_answer) options_.on_answer(*answer);
   // What a plugin that is away has said stays true of the images.
   const Status failure = answer.ok() ? reports.status() : answer.status();
   const bool is_odd = !failure.ok() && failure.code() != StatusCode::kUnavailable;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/api/node_plan.h"
@@ -21,7 +22,8 @@ namespace paceline::agent {
 struct ImageWatchOptions {
   // The plugin's answer; kUnavailable when there is none on this node, which is nothing to talk about.
   std::function<Result<std::string>(Deadline deadline)> ask;
-  std::function<void()> on_news;  // the reports have changed
+  std::function<void()> on_news;                           // the reports have changed
+  std::function<void(std::string_view answer)> on_answer;  // may be null; called on the looking thread
   Duration period = std::chrono::seconds(2);
   Duration ask_limit = std::chrono::seconds(5);
   Duration young = std::chrono::minutes(3);           // after its first container
@@ -29,8 +31,9 @@ struct ImageWatchOptions {
   Duration settled_period = std::chrono::minutes(5);  // of others
 };
 
-// `ask` for a plugin that serves `socket`. `clock` is borrowed.
-std::function<Result<std::string>(Deadline deadline)> AskSnapshotter(const std::string& socket, const Clock& clock);
+// Sends a line to the plugin that serves `socket` and gives its answer. kUnavailable when there is none.
+Result<std::string> AskSnapshotter(const std::string& socket, std::string_view line, const Clock& clock,
+                                   Deadline deadline);
 
 class ImageWatch {
  public:

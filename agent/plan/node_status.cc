@@ -175,6 +175,7 @@ api::NodePlanStatus BuildStatus(const api::NodePlan& plan, const NodeState& stat
   status.image_reports = state.images;
   status.pods = ToApi(state.pods, state.traced_stages);
   status.agent_address = state.address;
+  status.peer_address = state.peer_address;
   status.traces = ToApi(state.traces);
   status.probe = state.probe ? state.probe : plan.status.probe;
 

@@ -24,7 +24,8 @@ struct NodeState {
   std::string agent_version;
   NodeFacts facts;
   std::vector<PodReport> pods;
-  std::string address;  // host:port of the HTTP interface for the operator; empty: none is told
+  std::string address;       // host:port of the HTTP interface for the operator; empty: none is told
+  std::string peer_address;  // host:port where its snapshotter gives chunks to other nodes; empty: it gives none
   std::map<std::string, TracedStages> traced_stages;  // by the pod's uid
   std::vector<RunState> traces;                       // runs with traced processes here
   std::vector<api::ImageReport> images;               // of the snapshotter, newest last

@@ -29,15 +29,16 @@ struct PlannedJob {
   bool traced = false;  // keep the traces of its ranks
 };
 
+// A node that shares chunks of lazy images.
 struct PlanPeer {
   std::string node;
-  std::string address;  // host:port of the agent's block server
+  std::string address;  // host:port where its snapshotter gives chunks
 };
 
 struct NodePlanSpec {
   std::vector<PlannedImage> images;
   std::vector<PlannedJob> jobs;
-  std::vector<PlanPeer> peers;
+  std::vector<PlanPeer> peers;  // at most kMaxPlanPeers, never the node itself
   std::optional<ProbeRequest> probe;
 };
 
@@ -166,6 +167,7 @@ struct ImageReport {
 
 inline constexpr size_t kMaxImageReports = 64;
 inline constexpr size_t kMaxImageMessageBytes = 1024;
+inline constexpr size_t kMaxPlanPeers = 32;
 inline constexpr size_t kMaxTracedRuns = 256;
 inline constexpr size_t kMaxTraceAlerts = 16;
 inline constexpr size_t kMaxAlertDetailBytes = 1024;
@@ -178,6 +180,7 @@ inline constexpr size_t kMaxDependencyReasonBytes = 1024;
 struct NodePlanStatus {
   std::string agent_version;
   std::string agent_address;  // host:port of its HTTP interface; empty: not told
+  std::string peer_address;   // host:port where its snapshotter gives chunks; empty: it shares none
   int64_t observed_generation = 0;
   std::optional<WallTime> heartbeat;
   std::optional<NodeFacts> facts;

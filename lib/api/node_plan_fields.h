@@ -64,7 +64,7 @@ template <typename V>
 void Fields(V& v, const PlanPeer*) {
   using T = PlanPeer;
   v.Field("node", &T::node, {.doc = "Name of the peer's node.", .required = true, .max_length = 253});
-  v.Field("address", &T::address, {.doc = "host:port of its block server.", .required = true, .max_length = 263});
+  v.Field("address", &T::address, {.doc = "host:port where it gives chunks.", .required = true, .max_length = 263});
 }
 
 template <typename V>
@@ -73,8 +73,9 @@ void Fields(V& v, const NodePlanSpec*) {
   v.Field("images", &T::images, {.doc = "Images to have warm.", .max_items = 256});
   // Atomic: of a keyed list the server, when an apply takes the last entry out, leaves nothing, and of the spec null.
   v.Field("jobs", &T::jobs, {.doc = "Jobs with pods on the node.", .max_items = 1024});
+  // Atomic for the same reason.
   v.Field("peers", &T::peers,
-          {.doc = "Nodes to ask for blocks.", .max_items = 4096, .list = ListType::kMap, .list_key = "node"});
+          {.doc = "Nodes to ask for chunks of lazy images.", .max_items = static_cast<int64_t>(kMaxPlanPeers)});
   v.Field("probe", &T::probe,
           {.doc = "A probe that is asked for. Taken only while no pod of a training run is on the node."});
 }
@@ -212,6 +213,9 @@ void Fields(V& v, const NodePlanStatus*) {
   v.Field("agentVersion", &T::agent_version, {.doc = "Version of the agent."});
   v.Field("agentAddress", &T::agent_address,
           {.doc = "host:port where the operator asks the agent for traces.", .max_length = 263});
+  v.Field("peerAddress", &T::peer_address,
+          {.doc = "host:port where other nodes ask for chunks of lazy images; absent: the node shares none.",
+           .max_length = 263});
   v.Field("observedGeneration", &T::observed_generation,
           {.doc = "The metadata.generation that the agent works on.", .omit_zero = true, .minimum = 0});
   v.Field("heartbeat", &T::heartbeat, {.doc = "When the agent last wrote this status."});

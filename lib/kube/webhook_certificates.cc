@@ -23,6 +23,7 @@ constexpr const char* kCaKey = "ca.key";
 constexpr const char* kLeafCertificate = "tls.crt";
 constexpr const char* kLeafKey = "tls.key";
 constexpr std::string_view kCaName = "paceline-webhook-ca";
+constexpr std::string_view kPeersCaName = "paceline-peers-ca";
 constexpr size_t kTrustedCas = 2;
 constexpr Duration kCertificateTimeout = std::chrono::seconds(10);
 constexpr Duration kRetryDelay = std::chrono::seconds(10);
@@ -98,7 +99,8 @@ class Certificates final : public WebhookCertificates {
     Material material = MaterialOf(secret);
     RenewResult result = RenewResult::kNothingToDo;
     if (NeedsCa(material)) {
-      ASSIGN_OR_RETURN(const net::CertificateAndKey ca, net::CreateCa(kCaName, options_.ca_validity, clock_));
+      ASSIGN_OR_RETURN(const net::CertificateAndKey ca,
+                       net::CreateCa(is_for_peers() ? kPeersCaName : kCaName, options_.ca_validity, clock_));
       material.cas.insert(material.cas.begin(), ca.certificate);
       material.ca_key = ca.private_key;
       DropUselessCas(material);
@@ -129,7 +131,9 @@ class Certificates final : public WebhookCertificates {
     do {
       const Status last = is_leader() ? Lead(schedule) : Read(Deadline::After(clock_, kCertificateTimeout));
       if (!last.ok() && !is_failing) {
-        log_.Warn("webhook certificate not up to date, retrying", {{"secret", key_.ToString()}, {"error", last}});
+        log_.Warn(is_for_peers() ? "certificate of peers not up to date, retrying"
+                                 : "webhook certificate not up to date, retrying",
+                  {{"secret", key_.ToString()}, {"error", last}});
       }
       is_failing = !last.ok();
     } while (clock_.SleepFor(options_.read_period, stop));
@@ -156,11 +160,15 @@ class Certificates final : public WebhookCertificates {
     schedule.mend = clock_.Now() + kMendPeriod;
     if (!renewed.ok()) return renewed.status();
     if (*renewed != RenewResult::kNothingToDo) {
-      log_.Info(*renewed == RenewResult::kRenewed ? "webhook certificate renewed" : "new webhook CA trusted",
-                {{"secret", key_.ToString()}});
+      const bool is_leaf = *renewed == RenewResult::kRenewed;
+      const char* const of_webhook = is_leaf ? "webhook certificate renewed" : "new webhook CA trusted";
+      const char* const of_peers = is_leaf ? "certificate of peers renewed" : "new CA of peers trusted";
+      log_.Info(is_for_peers() ? of_peers : of_webhook, {{"secret", key_.ToString()}});
     }
     return Status();
   }
+
+  bool is_for_peers() const { return options_.use == CertificateUse::kPeers; }
 
   Result<Material> Load(Deadline deadline) {
     ASSIGN_OR_RETURN(const Json secret, client_.Get(kSecrets, key_, deadline));
@@ -220,9 +228,11 @@ class Certificates final : public WebhookCertificates {
 
   Status IssueLeaf(Material& material) const {
     const net::CertificateAndKey ca{material.cas.front(), material.ca_key};
-    ASSIGN_OR_RETURN(
-        net::CertificateAndKey leaf,
-        net::IssueServerCertificate(ca, options_.dns_names, options_.ip_addresses, options_.leaf_validity, clock_));
+    ASSIGN_OR_RETURN(net::CertificateAndKey leaf,
+                     is_for_peers() && !options_.dns_names.empty()
+                         ? net::IssuePeerCertificate(ca, options_.dns_names.front(), options_.leaf_validity, clock_)
+                         : net::IssueServerCertificate(ca, options_.dns_names, options_.ip_addresses,
+                                                       options_.leaf_validity, clock_));
     material.leaf = {std::move(leaf.certificate), std::move(leaf.private_key)};
     return Status();
   }

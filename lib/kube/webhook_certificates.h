@@ -3,8 +3,9 @@
 // leader alone renews.
 //
 // No admission is lost on renewal: a new CA is trusted (beside the old one) before the first leaf that it signs is
-// served. With cert-manager none of this runs: TlsPairFromFiles serves what it mounts. Callers: operator's main.
-// Thread-safe.
+// served. With cert-manager none of this runs: TlsPairFromFiles serves what it mounts. The certificate with which
+// programs on nodes know each other is kept in the same way, with no configuration to write it into. Callers:
+// operator's main. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -19,11 +20,15 @@
 
 namespace paceline::kube {
 
+// kPeers: of the programs that mount the Secret, for both ends of their connections.
+enum class CertificateUse { kWebhook, kPeers };
+
 struct WebhookCertificateOptions {
+  CertificateUse use = CertificateUse::kWebhook;
   std::string ns;
   std::string secret_name;
   std::vector<std::string> configurations;  // names of MutatingWebhookConfigurations
-  std::vector<std::string> dns_names;       // "<service>.<namespace>.svc", ...
+  std::vector<std::string> dns_names;       // "<service>.<namespace>.svc", ...; kPeers: the one name
   std::vector<std::string> ip_addresses;    // for tests and out-of-cluster runs
   Duration ca_validity = std::chrono::hours(24 * 3650);
   Duration leaf_validity = std::chrono::hours(24 * 365);

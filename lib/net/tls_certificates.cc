@@ -214,6 +214,19 @@ Result<CertificateAndKey> IssueClientCertificate(const CertificateAndKey& ca, st
                     {NID_authority_key_identifier, "keyid"}});
 }
 
+Result<CertificateAndKey> IssuePeerCertificate(const CertificateAndKey& ca, std::string_view name, Duration valid_for,
+                                               const Clock& clock) {
+  if (!IsPlainDnsName(std::string(name)) || name.size() > 64) {
+    return InvalidArgumentError(fmt::format("\"{}\" is not a DNS name for peers", name));
+  }
+  return IssueLeaf(ca, {std::string(name), ""}, valid_for, clock,
+                   {{NID_basic_constraints, "critical,CA:FALSE"},
+                    {NID_key_usage, "critical,digitalSignature"},
+                    {NID_ext_key_usage, "serverAuth,clientAuth"},
+                    {NID_subject_alt_name, "DNS:" + std::string(name)},
+                    {NID_authority_key_identifier, "keyid"}});
+}
+
 Result<CertificateInfo> ParseCertificate(std::string_view pem) {
   ASSIGN_OR_RETURN(std::vector<X509Ptr> certificates, ParsePemCertificates(pem));
   X509* certificate = certificates.front().get();

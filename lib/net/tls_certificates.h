@@ -43,6 +43,11 @@ Result<CertificateAndKey> IssueServerCertificate(const CertificateAndKey& ca, co
 Result<CertificateAndKey> IssueClientCertificate(const CertificateAndKey& ca, std::string_view common_name,
                                                  std::string_view organization, Duration valid_for, const Clock& clock);
 
+// A leaf for programs that are both ends of connections among themselves: client and server, with this DNS name, which
+// is the common name too. kInvalidArgument as above.
+Result<CertificateAndKey> IssuePeerCertificate(const CertificateAndKey& ca, std::string_view name, Duration valid_for,
+                                               const Clock& clock);
+
 // Reads the first certificate of a PEM text. kInvalidArgument when there is none that parses.
 Result<CertificateInfo> ParseCertificate(std::string_view pem);
 

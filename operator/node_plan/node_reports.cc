@@ -97,6 +97,7 @@ NodeReports::News NodeReports::See(const kube::CacheChange<kube::ObjectView>& ch
     if (node == nodes_.end()) return news;
     CompareTraces(node->second.traces, {}, &news.runs);
     news.has_images = node->second.images != nullptr;
+    news.has_peer_address = !node->second.peer_address.empty();
     CompareSnapshots(node->second.pods, {}, &news.snapshots);
     nodes_.erase(node);
     return news;
@@ -124,6 +125,8 @@ NodeReports::News NodeReports::See(const kube::CacheChange<kube::ObjectView>& ch
   const int64_t probed = node.probe == nullptr ? 0 : node.probe->found.round;
   node.probe = ProbeIn(plan);
   news.has_probe = node.probe->found.round != probed;
+  news.has_peer_address = node.peer_address != status.peer_address;
+  node.peer_address = status.peer_address;
   news.has_images = !IsSameImages(node.images, status.image_reports);
   if (status.image_reports.empty()) {
     node.images.reset();
@@ -193,6 +196,17 @@ std::string NodeReports::AddressOf(std::string_view node) const {
   MutexLock lock(mutex_);
   const auto found = nodes_.find(node);
   return found == nodes_.end() ? std::string() : found->second.address;
+}
+
+std::string NodeReports::PeerAddressOf(std::string_view node) const {
+  MutexLock lock(mutex_);
+  const auto found = nodes_.find(node);
+  return found == nodes_.end() ? std::string() : found->second.peer_address;
+}
+
+bool NodeReports::HasPeers() const {
+  MutexLock lock(mutex_);
+  return std::any_of(nodes_.begin(), nodes_.end(), [](const auto& node) { return !node.second.peer_address.empty(); });
 }
 
 std::vector<kube::ObjectKey> NodeReports::AlarmedRuns() const {

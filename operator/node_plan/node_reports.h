@@ -51,6 +51,7 @@ class NodeReports {
     std::vector<kube::ObjectKey> snapshots;  // DependencySnapshots of which something else is said
     bool has_images = false;                 // what the node says of its images is
     bool has_probe = false;                  // it has done a probe
+    bool has_peer_address = false;           // where it gives chunks to others is
   };
   News See(const kube::CacheChange<kube::ObjectView>& change) EXCLUDES(mutex_);
 
@@ -79,6 +80,10 @@ class NodeReports {
   std::string AddressOf(std::string_view node) const EXCLUDES(mutex_);
   // What is known of the node's probes; null when it has no plan.
   std::shared_ptr<const ProbeReport> ProbeOf(std::string_view node) const EXCLUDES(mutex_);
+  // host:port where `node` gives chunks to others; empty when it gives none.
+  std::string PeerAddressOf(std::string_view node) const EXCLUDES(mutex_);
+  // Whether any node does.
+  bool HasPeers() const EXCLUDES(mutex_);
   // Runs with alerts on any node.
   std::vector<kube::ObjectKey> AlarmedRuns() const EXCLUDES(mutex_);
 
@@ -98,6 +103,7 @@ class NodeReports {
     WallTime heard;                     // when it changed, by our clock
     Pods pods;
     std::string address;
+    std::string peer_address;
     std::shared_ptr<const std::vector<api::ImageReport>> images;
     std::map<kube::ObjectKey, TraceReport> traces;  // by run
     std::shared_ptr<const ProbeReport> probe;

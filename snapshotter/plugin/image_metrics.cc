@@ -76,7 +76,8 @@ void FollowImages(MetricsRegistry& registry, PluginMetrics& metrics, const Image
   });
 }
 
-std::string DescribeImages(const ImageTable& images, const ImageOutcomes& outcomes, const HotSetRecorder& hot_sets) {
+std::string DescribeImages(const ImageTable& images, const ImageOutcomes& outcomes, const HotSetRecorder& hot_sets,
+                           Json peers) {
   Json asked = Json::array();
   for (const ImageOutcome& outcome : outcomes.All()) asked.push_back(DescribeOutcome(outcome));
   Json list = Json::array();
@@ -102,7 +103,9 @@ std::string DescribeImages(const ImageTable& images, const ImageOutcomes& outcom
     const HotSetFacts facts = hot_sets.FactsOf(image->digest);
     if (facts.phase != HotSetPhase::kUnknown) list.back()["hotSet"] = DescribeHotSet(facts);
   }
-  return DumpJson({{"version", kStatusVersion}, {"asked", std::move(asked)}, {"images", std::move(list)}}) + "\n";
+  Json status = {{"version", kStatusVersion}, {"asked", std::move(asked)}, {"images", std::move(list)}};
+  if (!peers.is_null()) status["peers"] = std::move(peers);
+  return DumpJson(status) + "\n";
 }
 
 }  // namespace paceline::snapshotter

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "lib/base/json.h"
 #include "lib/blocks/engine/chunk_cache.h"
 #include "snapshotter/plugin/hot_set_recorder.h"
 #include "snapshotter/plugin/image_outcomes.h"
@@ -17,7 +18,8 @@ namespace paceline::snapshotter {
 void FollowImages(MetricsRegistry& registry, PluginMetrics& metrics, const ImageTable& images,
                   const blocks::ChunkCache& cache);
 
-// docs/formats/snapshotter-status.md. One line.
-std::string DescribeImages(const ImageTable& images, const ImageOutcomes& outcomes, const HotSetRecorder& hot_sets);
+// docs/formats/snapshotter-status.md. One line. `peers` is the member of that name, or null.
+std::string DescribeImages(const ImageTable& images, const ImageOutcomes& outcomes, const HotSetRecorder& hot_sets,
+                           Json peers);
 
 }  // namespace paceline::snapshotter

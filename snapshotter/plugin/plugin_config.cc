@@ -5,6 +5,28 @@ namespace {
 
 constexpr int kMaxPort = 65535;
 
+void AddPeers(ConfigSpec& spec, PluginConfig* config) {
+  spec.Add(
+      "peers.certificates", &config->peer_certificates,
+      "Folder with ca.crt, tls.crt and tls.key, with which nodes know each other. With it chunks of lazy images are "
+      "asked of the nodes that the agent names, and given to them. Empty: of stores only.");
+  spec.Add("peers.address", &config->peer_address, "Address on which other nodes are given chunks.");
+  spec.Add("peers.port", &config->peer_port, "Its port; 0 picks a free one.").Range(0, kMaxPort);
+  spec.Add("peers.serverName", &config->peer_server_name,
+           "Common name and DNS name that the certificates of all nodes have.");
+  spec.Add(
+          "peers.slackPercent", &config->peer_slack_percent,
+          "A node that takes more than so much of the time that the store takes is not asked. More than 100 spares the "
+          "store at the expense of time.")
+      .Range(1, 1000000);
+  spec.Add("peers.maxRequests", &config->peer_max_requests,
+           "So many requests of other nodes are answered at once; the rest is turned away.")
+      .Range(1, 256);
+  spec.Add("peers.maxBytesPerSecond", &config->peer_max_rate,
+           "So much is given to other nodes in a second; requests beyond it are turned away.")
+      .Positive();
+}
+
 }  // namespace
 
 ConfigSpec DescribePluginConfig(PluginConfig* config) {
@@ -33,6 +55,7 @@ ConfigSpec DescribePluginConfig(PluginConfig* config) {
            "Images without a hot set that take less in their store are fetched whole, behind all other fetches.");
   spec.Add("firstStart.readAround", &config->read_around,
            "Of larger ones, so much behind each read is fetched as well while the hot set is recorded.");
+  AddPeers(spec, config);
   spec.Add(
       "keeper.socket", &config->keeper.socket,
       "Socket of the process that keeps mounts alive while this one is away. Empty: mounts end with this process.");

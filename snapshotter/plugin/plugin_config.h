@@ -24,6 +24,13 @@ struct PluginConfig {
   bool shares_hot_sets = true;
   ByteSize fill_below{8 << 20};
   ByteSize read_around{512 << 10};
+  std::string peer_certificates;
+  std::string peer_address = "0.0.0.0";
+  int peer_port = 9466;
+  std::string peer_server_name = "paceline-peers";
+  int peer_slack_percent = 120;
+  int peer_max_requests = 32;
+  ByteSize peer_max_rate{256 << 20};
   KeeperConfig keeper;
   bool spawns_keeper = true;
   std::string status_socket = "/run/paceline/snapshotter/status.sock";

@@ -1,5 +1,8 @@
 #include "snapshotter/plugin/plugin_metrics.h"
 
+#include "lib/blocks/peers/chunk_giver.h"
+#include "lib/blocks/peers/peer_choice.h"
+
 namespace paceline::snapshotter {
 
 PluginMetrics::PluginMetrics(MetricsRegistry& registry)
@@ -25,6 +28,20 @@ PluginMetrics::PluginMetrics(MetricsRegistry& registry)
       reads(registry.CounterFamily({.name = "paceline_image_reads_total",
                                     .help = "Reads of lazy images by the kernel.",
                                     .label_names = {"result"}})),
+      peer_requests(registry.CounterFamily(
+          {.name = "paceline_image_peer_requests_total",
+           .help = "Requests for chunks to other nodes, by what came of them; skipped: the origin is faster.",
+           .label_names = {"result"}})),
+      peer_answers(registry.CounterFamily({.name = "paceline_image_peer_answers_total",
+                                           .help = "Requests for chunks by other nodes, by what they were given.",
+                                           .label_names = {"result"}})),
+      peers(registry.GaugeFamily({.name = "paceline_image_peers",
+                                  .help = "Nodes that are asked for chunks: known, and bad, those left alone just now.",
+                                  .label_names = {"state"}})),
+      peer_given_bytes(registry.CounterFamily(
+          {.name = "paceline_image_peer_given_bytes_total", .help = "Contents of chunks given to other nodes."})),
+      sharing(registry.GaugeFamily(
+          {.name = "paceline_image_sharing", .help = "1 while this node gives chunks to other nodes."})),
       read_bytes(registry.CounterFamily(
           {.name = "paceline_image_read_bytes_total", .help = "Bytes given to the kernel for lazy images."})),
       prefetched_bytes(registry.CounterFamily(
@@ -37,6 +54,13 @@ PluginMetrics::PluginMetrics(MetricsRegistry& registry)
       cache_bytes(
           registry.GaugeFamily({.name = "paceline_image_cache_bytes", .help = "Contents of chunks on this disk."})) {
   // From zero on, so that a first one shows as an increase.
+  for (const blocks::PeerResult result : blocks::kPeerResults) {
+    peer_requests.With({std::string(blocks::PeerResultText(result))});
+  }
+  peer_requests.With({"skipped"});
+  for (const blocks::GiveResult result : blocks::kGiveResults) {
+    peer_answers.With({std::string(blocks::GiveResultText(result))});
+  }
   for (const char* mode : {"mounted", "pulled"}) layers.With({mode});
   for (const char* reason : {"NotConverted", "PermissionDenied", "Unavailable", "DeadlineExceeded", "DataLoss"}) {
     fall_backs.With({reason});

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <thread>
@@ -25,6 +26,7 @@
 #include "snapshotter/metadata_pages.h"
 #include "snapshotter/plugin/converted_images.h"
 #include "snapshotter/plugin/image_metrics.h"
+#include "snapshotter/plugin/peer_sharing.h"
 #include "snapshotter/plugin/remote_images.h"
 #include "snapshotter/plugin/snapshot_server.h"
 
@@ -34,6 +36,7 @@ namespace {
 constexpr Duration kLockLimit = std::chrono::seconds(60);
 constexpr Duration kLockPoll = std::chrono::milliseconds(200);
 constexpr int kServingThreads = 64;
+constexpr std::string_view kPeersQuestion = "peers ";
 
 // Waits for a server before this one to end, as in a roll-out.
 Result<UniqueFd> LockRoot(const std::string& root, const Clock& clock, const std::stop_token& stop) {
@@ -90,6 +93,7 @@ class Plugin {
     telling_.request_stop();
     recording_.request_stop();
     serving_.request_stop();
+    if (sharing_ != nullptr) sharing_->Stop();
     if (telling_.joinable()) telling_.join();
     if (recording_.joinable()) recording_.join();
     if (serving_.joinable()) serving_.join();
@@ -114,6 +118,7 @@ class Plugin {
     const Status cleaned = snapshots_->CleanUp();
     if (!cleaned.ok()) log_.Warn("left-over folders stay", {{"error", cleaned}});
     RETURN_IF_ERROR(StartHttp());
+    sharing_->Serve(*engine_);
     StartStatus();
     ASSIGN_OR_RETURN(server_, SnapshotServer::Start(config_.socket, *snapshots_, clock_, log_, metrics_));
     return Status();
@@ -161,12 +166,27 @@ class Plugin {
     return Status();
   }
 
+  PeerSharingOptions SharingOptions() const {
+    PeerSharingOptions options;
+    options.certificates = config_.peer_certificates;
+    options.address = config_.peer_address;
+    options.port = config_.peer_port;
+    options.server_name = config_.peer_server_name;
+    options.slack = config_.peer_slack_percent / 100.0;
+    options.limits.requests = config_.peer_max_requests;
+    options.limits.bytes_per_second = config_.peer_max_rate.bytes;
+    return options;
+  }
+
+  std::string Describe() const { return DescribeImages(*opened_, outcomes_, *hot_sets_, sharing_->Describe()); }
+
   Status StartImages() {
     blocks::ChunkCacheOptions cache;
     cache.folder = config_.root + "/cache";
     cache.quota_bytes = config_.fetch.cache_quota.bytes;
     ASSIGN_OR_RETURN(cache_, blocks::ChunkCache::Open(cache, clock_));
-    engine_ = std::make_unique<blocks::ChunkEngine>(EngineOptionsOf(config_.fetch), *cache_, nullptr, clock_);
+    sharing_ = std::make_unique<PeerSharing>(SharingOptions(), clock_, log_, metrics_);
+    engine_ = std::make_unique<blocks::ChunkEngine>(EngineOptionsOf(config_.fetch), *cache_, sharing_->peers(), clock_);
     ImageTableOptions images;
     images.manifests_folder = cache.folder + "/manifests";
     images.registry = blocks::RegistryOptionsOf(config_.registry);
@@ -237,7 +257,7 @@ class Plugin {
     routes["GET /v1/images"] = [this](const net::ServerRequest&, Deadline) {
       net::ServerResponse response;
       response.content_type = "application/json";
-      response.body = DescribeImages(*opened_, outcomes_, *hot_sets_);
+      response.body = Describe();
       return response;
     };
     routes["GET /healthz"] = [](const net::ServerRequest&, Deadline) {
@@ -259,8 +279,9 @@ class Plugin {
     }
     status_socket_ = *std::move(listener);
     const auto answer = [this](const std::string& line) -> std::string {
-      if (line == "images") return DescribeImages(*opened_, outcomes_, *hot_sets_);
-      return R"({"error": "the only question is: images"})"
+      if (line == "images") return Describe();
+      if (line.starts_with(kPeersQuestion)) return sharing_->SetPeers(line.substr(kPeersQuestion.size()));
+      return R"({"error": "the questions are: images, peers"})"
              "\n";
     };
     telling_ = std::jthread([this, answer](std::stop_token stop) {
@@ -282,6 +303,7 @@ class Plugin {
   std::optional<fusefs::Connection> connection_;
   std::set<uint64_t> mounted_;  // snapshots whose layers an earlier plugin mounted
   std::unique_ptr<blocks::ChunkCache> cache_;
+  std::unique_ptr<PeerSharing> sharing_;
   std::unique_ptr<blocks::ChunkEngine> engine_;
   std::unique_ptr<ImageTable> opened_;
   std::unique_ptr<ConvertedImages> converted_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "agent/images/image_status.h"
+#include "agent/images/peer_link.h"
 #include "tests/fakes/capture_log.h"
 #include "tests/fakes/simulated_clock.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 using std::chrono::minutes;
 using std::chrono::seconds;
+using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
@@ -153,6 +155,80 @@ TEST_F(ImageWatchTest, ANodeWithoutThePluginIsNothingToTalkAbout) {
   watch_->Look();
   watch_->Look();
   EXPECT_EQ(log_.lines().size(), 1U) << log_.Text();
+}
+
+class PeerLinkTest : public testing::Test {
+ protected:
+  PeerLinkTest() {
+    PeerLinkOptions options;
+    options.host = "10.0.0.7";
+    options.ask = [this](const std::string& line, Deadline) {
+      lines_.push_back(line);
+      return answer_;
+    };
+    options.peers = [this] { return peers_; };
+    options.on_news = [this] { ++news_; };
+    link_ = std::make_unique<PeerLink>(std::move(options), clock_, log_.logger());
+  }
+  static std::string Sharing(int peers, int port = 9466) {
+    return R"({"version": 1, "asked": [], "images": [], "peers": {"state": "Sharing", "port": )" +
+           std::to_string(port) + R"(, "count": )" + std::to_string(peers) + "}}";
+  }
+
+  fakes::SimulatedClock clock_;
+  fakes::CaptureLog log_;
+  std::vector<std::string> lines_;
+  Result<std::string> answer_ = std::string(R"({"peers": 1})");
+  std::optional<std::vector<std::string>> peers_ = std::vector<std::string>{"10.0.0.8:9466"};
+  int news_ = 0;
+  std::unique_ptr<PeerLink> link_;
+};
+
+TEST_F(PeerLinkTest, APluginIsToldItsPeersWhenItNeedsThem) {
+  link_->See(Sharing(0));
+  EXPECT_EQ(link_->address(), "10.0.0.7:9466");
+  EXPECT_EQ(news_, 1);
+  const std::string line = R"(peers {"own":"10.0.0.7:9466","peers":["10.0.0.8:9466"]})";
+  EXPECT_THAT(lines_, ElementsAre(line));
+  link_->See(Sharing(1));
+  EXPECT_THAT(lines_, SizeIs(1)) << "it knows";
+  EXPECT_EQ(news_, 1);
+  link_->See(Sharing(0));
+  EXPECT_THAT(lines_, SizeIs(2)) << "a new plugin knows none";
+  clock_.Advance(std::chrono::minutes(1));
+  link_->See(Sharing(1));
+  EXPECT_THAT(lines_, SizeIs(3)) << "or it would forget them";
+  peers_->push_back("10.0.0.9:9466");
+  link_->See(Sharing(1));
+  EXPECT_THAT(lines_, SizeIs(4));
+  peers_->clear();
+  link_->See(Sharing(2));
+  EXPECT_THAT(lines_.back(), R"(peers {"own":"10.0.0.7:9466","peers":[]})");
+  link_->See(Sharing(0));
+  EXPECT_THAT(lines_, SizeIs(5));
+}
+
+TEST_F(PeerLinkTest, WithoutAPlanOrAServerNothingIsSaid) {
+  peers_.reset();
+  link_->See(Sharing(1));
+  EXPECT_THAT(lines_, IsEmpty()) << "a plan that is not known is not an empty one";
+  peers_ = std::vector<std::string>{"10.0.0.8:9466"};
+  link_->See(R"({"version": 1, "asked": [], "images": [], "peers": {"state": "NotSharing", "count": 0}})");
+  EXPECT_THAT(lines_, IsEmpty());
+  EXPECT_EQ(link_->address(), "");
+  EXPECT_EQ(news_, 2);  // it was shared before
+  link_->See("no status");
+  link_->See(R"({"version": 1, "asked": [], "images": []})");
+  EXPECT_THAT(lines_, IsEmpty());
+  EXPECT_EQ(news_, 2);
+}
+
+TEST_F(PeerLinkTest, ARefusalIsSaidOnceAndTriedAgain) {
+  answer_ = std::string(R"({"error": "no"})");
+  link_->See(Sharing(0));
+  link_->See(Sharing(0));
+  EXPECT_THAT(lines_, SizeIs(2));
+  EXPECT_EQ(log_.Count("snapshotter not told its peers, retrying"), 1u);
 }
 
 }  // namespace

@@ -209,6 +209,30 @@ def check_snapshotter():
     assert rendered.one("RuntimeClass", "paceline")["handler"] == "paceline"
 
 
+def check_peers():
+    """Nodes share chunks only where somebody makes certificates; the CA's key is mounted nowhere."""
+    off = Rendered(settings=["snapshotter.enabled=true"])
+    assert "peers" not in yaml.safe_load(off.one("ConfigMap", "paceline-snapshotter")["data"]["config.yaml"])
+    assert "paceline-snapshotter-peers" not in json.dumps(off.objects)
+    for settings, secret in ((["snapshotter.peers.certificates=self-managed"], "paceline-snapshotter-peers"),
+                             (["snapshotter.peers.certificates=secret", "snapshotter.peers.secretName=mine"], "mine")):
+        rendered = Rendered(settings=["snapshotter.enabled=true", "snapshotter.peers.port=9000", *settings])
+        config = yaml.safe_load(rendered.one("ConfigMap", "paceline-snapshotter")["data"]["config.yaml"])["peers"]
+        pod = rendered.one("DaemonSet", "paceline-snapshotter")["spec"]["template"]["spec"]
+        mount = next(mount for mount in pod["containers"][0]["volumeMounts"] if mount["mountPath"] == config["certificates"])
+        volume = next(volume for volume in pod["volumes"] if volume["name"] == mount["name"])["secret"]
+        assert volume["secretName"] == secret and volume["optional"] is True and config["port"] == 9000
+        assert {item["key"] for item in volume["items"]} == {"ca.crt", "tls.crt", "tls.key"}
+        is_own = secret != "mine"
+        operator = yaml.safe_load(rendered.one("ConfigMap", "paceline-operator")["data"]["config.yaml"])
+        assert operator.get("peers", {}).get("secret") == (secret if is_own else None)
+        rules = rendered.one("Role", "paceline-operator")["rules"]
+        assert any(rule.get("resourceNames") == [secret] and rule["verbs"] == ["get", "update"] for rule in rules) == is_own
+        assert any(obj["metadata"]["name"] == secret for obj in rendered.all("Secret")) == is_own
+        agent = rendered.one("DaemonSet", "paceline-agent")["spec"]["template"]["spec"]["containers"][0]
+        assert {"name": "HOST_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}} in agent["env"]
+
+
 def check_webhook():
     rendered = Rendered()
     hook = rendered.one("MutatingWebhookConfiguration")["webhooks"][0]

@@ -21,13 +21,18 @@ using testing::SizeIs;
 class MadePeers final : public ChunkPeers {
  public:
   std::map<Digest, std::string> chunks;
-  std::atomic<int> asked{0};
-  Result<std::string> Fetch(const Digest& content, uint64_t, Deadline) override {
+  std::atomic<int> asked{0}, disbelieved{0};
+  std::atomic<uint64_t> origin_bytes{0};
+  std::function<void()> on_fetch;
+  void Fetch(const PeerWant& want, const Take& take, Deadline) override {
     ++asked;
-    const auto found = chunks.find(content);
-    if (found == chunks.end()) return NotFoundError("no peer has it");
-    return found->second;
+    if (on_fetch) on_fetch();
+    for (size_t place = 0; place < want.chunks.size(); ++place) {
+      const auto found = chunks.find(want.index.chunk(want.chunks[place]).digest);
+      if (found != chunks.end() && !take(place, found->second)) ++disbelieved;
+    }
   }
+  void NoteOrigin(uint64_t content_bytes, Duration) override { origin_bytes += content_bytes; }
 };
 
 class ChunkEngineTest : public testing::Test {
@@ -70,6 +75,7 @@ class ChunkEngineTest : public testing::Test {
   const MadeLayer made_{std::vector<uint32_t>(40, 4), 1};
   const MadeLayer upper_{{1, 16, 3, 7}, 2};
   std::shared_ptr<MadeStore> store_ = std::make_shared<MadeStore>();
+  MadePeers peers_;
   std::unique_ptr<ChunkCache> cache_;
   std::unique_ptr<ChunkEngine> engine_;
   std::unique_ptr<ImageReader> image_;
@@ -284,7 +290,7 @@ TEST_F(ChunkEngineTest, AReaderOvertakesPrefetch) {
 }
 
 TEST_F(ChunkEngineTest, PeersComeFirstAndAreNotBelieved) {
-  MadePeers peers;
+  MadePeers& peers = peers_;
   Start({}, 1 << 30, &peers);
   const auto content = [&](uint32_t number) {
     return made_.image.substr((1 + 4 * size_t{number}) * kBlockBytes, 4 * kBlockBytes);
@@ -301,6 +307,164 @@ TEST_F(ChunkEngineTest, PeersComeFirstAndAreNotBelieved) {
   EXPECT_EQ(image_->stats().peer_bytes, 4u * kBlockBytes);
   EXPECT_EQ(image_->stats().damaged_chunks, 2u);
   EXPECT_EQ(peers.asked, 4);
+  ASSERT_TRUE(engine_->AwaitIdle(Deadline::Infinite()));
+  EXPECT_EQ(peers.disbelieved, 2);
+  EXPECT_EQ(peers.origin_bytes, 3u * 4 * kBlockBytes);
+}
+
+// The range that was meant for all of them must not bring the middle once more.
+TEST_F(ChunkEngineTest, WhatPeersGaveIsNotFetchedAgainWithItsNeighbours) {
+  MadePeers& peers = peers_;
+  Start({.fetch = {.max_gap_bytes = 0}}, 1 << 30, &peers);
+  std::vector<ChunkId> wanted;
+  uint64_t left_bytes = 0;
+  for (uint32_t number = 10; number < 20; ++number) {
+    wanted.push_back({0, number});
+    const std::string content = made_.image.substr((1 + 4 * size_t{number}) * kBlockBytes, 4 * kBlockBytes);
+    if (number >= 12 && number < 18) {
+      peers.chunks[Sha256Of(content)] = content;
+    } else {
+      left_bytes += StoredBytes(number);
+    }
+  }
+  image_->Prefetch(wanted, FetchPriority::kPrefetch);
+  ASSERT_TRUE(engine_->AwaitIdle(Deadline::Infinite()));
+  EXPECT_EQ(store_->read_bytes(), left_bytes);
+  EXPECT_EQ(image_->stats().peer_bytes, 6u * 4 * kBlockBytes);
+  for (uint32_t number = 10; number < 20; ++number) EXPECT_TRUE(Touch(number).ok());
+  EXPECT_EQ(image_->stats().chunk_misses, 0u);
+}
+
+TEST_F(ChunkEngineTest, GivesWhatItHasAndFetchesFromTheOriginForOthers) {
+  MadePeers& peers = peers_;
+  Start({}, 1 << 30, &peers);
+  ASSERT_TRUE(Touch(3).ok());
+  ASSERT_TRUE(engine_->AwaitIdle(Deadline::Infinite()));
+  const int asked = peers.asked;
+  const auto content = [&](uint32_t number) {
+    return made_.image.substr((1 + 4 * size_t{number}) * kBlockBytes, 4 * kBlockBytes);
+  };
+  GiveTerms terms{.may_fetch = false, .max_bytes = 1 << 20};
+  Result<ChunkEngine::Given> given = engine_->Give(made_.index_digest, {3, 4}, terms);
+  ASSERT_TRUE(given.ok()) << given.status().ToString();
+  EXPECT_TRUE(*given->contents[0] == content(3));
+  EXPECT_EQ(given->contents[1], nullptr);
+  EXPECT_THAT(store_->reads(), SizeIs(1));
+
+  terms.may_fetch = true;
+  given = engine_->Give(made_.index_digest, {3, 4, 30}, terms);
+  ASSERT_TRUE(given.ok());
+  EXPECT_TRUE(*given->contents[0] == content(3));
+  EXPECT_TRUE(*given->contents[1] == content(4));
+  EXPECT_TRUE(*given->contents[2] == content(30));
+  EXPECT_EQ(peers.asked, asked) << "a request of a peer was passed on";
+  ASSERT_TRUE(Touch(4).ok());  // and is kept
+  EXPECT_EQ(image_->stats().chunk_misses, 1u);
+
+  EXPECT_EQ(engine_->Give(made_.index_digest, {40}, terms).status().code(), StatusCode::kInvalidArgument);
+  terms.max_bytes = 4 * kBlockBytes;
+  EXPECT_EQ(engine_->Give(made_.index_digest, {3, 4}, terms).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(engine_->Give(made_.index_digest, {3}, terms).ok());
+  EXPECT_EQ(engine_->Give(Sha256Of("another"), {3}, terms).status().code(), StatusCode::kNotFound);
+}
+
+TEST_F(ChunkEngineTest, GivesFromLayersThatNobodyHasOpen) {
+  ASSERT_TRUE(Touch(3).ok());
+  ASSERT_TRUE(engine_->AwaitIdle(Deadline::Infinite()));
+  image_.reset();
+  const Result<ChunkEngine::Given> given =
+      engine_->Give(made_.index_digest, {3, 4}, {.may_fetch = true, .max_bytes = 1 << 20});
+  ASSERT_TRUE(given.ok());
+  EXPECT_NE(given->contents[0], nullptr);
+  EXPECT_EQ(given->contents[1], nullptr);  // there is no origin any more
+}
+
+TEST_F(ChunkEngineTest, NeverGivesWhatTheDiskHasChanged) {
+  ASSERT_TRUE(Touch(6).ok());
+  Start();  // so that memory is empty
+  {
+    std::fstream file(folder_ / ("cache/layers/" + made_.index_digest.Hex() + "/image"),
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp((1 + 4 * 6) * kBlockBytes + 99);
+    file.put(static_cast<char>(made_.image[(1 + 4 * 6) * kBlockBytes + 99] ^ 1));
+  }
+  const Result<ChunkEngine::Given> given = engine_->Give(made_.index_digest, {6}, {.max_bytes = 1 << 20});
+  ASSERT_TRUE(given.ok());
+  EXPECT_EQ(given->contents[0], nullptr);
+}
+
+TEST_F(ChunkEngineTest, OthersWaitOnceAndNotForEver) {
+  std::atomic<bool> may_end{false};
+  store_->SetFault([&](const auto&, auto) {
+    may_end.wait(false);
+    return Status();
+  });
+  const GiveTerms terms{
+      .may_fetch = true, .max_bytes = 1 << 20, .origin_deadline = Deadline::After(clock_, seconds(2))};
+  std::jthread other([&] {
+    const Result<ChunkEngine::Given> given = engine_->Give(made_.index_digest, {5}, terms);
+    ASSERT_TRUE(given.ok());
+    EXPECT_EQ(given->contents[0], nullptr);
+    EXPECT_EQ(given->waited, seconds(2));
+  });
+  clock_.AwaitTimers(1);
+  clock_.Advance(seconds(2));
+  other.join();
+  std::jthread reader([this] { EXPECT_TRUE(Touch(5).ok()); });
+  std::jthread third([&] {
+    const auto given = engine_->Give(
+        made_.index_digest, {5},
+        {.may_fetch = true, .max_bytes = 1 << 20, .origin_deadline = Deadline::After(clock_, seconds(2))});
+    EXPECT_TRUE(given.ok() && given->contents[0] != nullptr);
+  });
+  clock_.AwaitTimers(2);
+  may_end = true;
+  may_end.notify_all();
+  reader.join();
+  third.join();
+  EXPECT_THAT(store_->reads(), SizeIs(1));
+}
+
+// All threads of this node may be waiting for the node that asks.
+TEST_F(ChunkEngineTest, OthersDoNotWaitForThreadsThatWaitForPeers) {
+  MadePeers& peers = peers_;
+  std::atomic<int> held{0};
+  std::atomic<bool> may_end{false};
+  peers.on_fetch = [&] {
+    ++held;
+    may_end.wait(false);
+  };
+  Start({.fetch = {.threads = 2, .prefetch_threads = 2, .max_gap_bytes = 0, .range_bytes = 1}}, 1 << 30, &peers);
+  image_->Prefetch({{0, 1}, {0, 3}, {0, 5}, {0, 7}}, FetchPriority::kPrefetch);
+  while (held < 2) std::this_thread::yield();
+  const auto given = engine_->Give(made_.index_digest, {7, 9}, {.may_fetch = true, .max_bytes = 1 << 20});
+  ASSERT_TRUE(given.ok());
+  EXPECT_NE(given->contents[0], nullptr);  // though it waits in the line of prefetch
+  EXPECT_NE(given->contents[1], nullptr);
+  may_end = true;
+  may_end.notify_all();
+  ASSERT_TRUE(engine_->AwaitIdle(Deadline::Infinite()));
+}
+
+TEST_F(ChunkEngineTest, TheEndOfAnImageEndsTheWaitOfOthers) {
+  std::atomic<bool> may_end{false};
+  store_->SetFault([&](const auto&, auto) {
+    may_end.wait(false);
+    return Status();
+  });
+  std::jthread other([&] {
+    const auto given = engine_->Give(
+        upper_.index_digest, {1},
+        {.may_fetch = true, .max_bytes = 1 << 20, .origin_deadline = Deadline::After(clock_, std::chrono::hours(1))});
+    ASSERT_TRUE(given.ok());
+    EXPECT_EQ(given->contents[0], nullptr);
+  });
+  clock_.AwaitTimers(1);
+  image_.reset();
+  other.join();
+  may_end = true;
+  may_end.notify_all();
+  ASSERT_TRUE(engine_->AwaitIdle(Deadline::Infinite()));  // the thread that waits for it is done with it
 }
 
 TEST_F(ChunkEngineTest, AQuotaSmallerThanTheImageCompletes) {

@@ -266,5 +266,30 @@ TEST(TlsPairFromFiles, ReadsWhatIsThereNow) {
   EXPECT_EQ(load()->certificate_chain, "three");
 }
 
+// Of the programs that share chunks of images: no webhook knows of it.
+TEST_F(WebhookCertificatesTest, ACertificateOfPeersIsForBothEnds) {
+  options_.use = CertificateUse::kPeers;
+  options_.configurations = {};
+  options_.dns_names = {"paceline-peers"};
+  options_.trust_delay = 300s;
+  auto leader = Replica();
+  EXPECT_EQ(Renew(*leader), RenewResult::kRenewed);
+  EXPECT_EQ(Renew(*leader), RenewResult::kNothingToDo);
+  const auto info = net::ParseCertificate(Data("tls.crt"));
+  ASSERT_TRUE(info.ok());
+  EXPECT_EQ(info->common_name, "paceline-peers");
+  EXPECT_EQ(info->issuer_common_name, "paceline-peers-ca");
+  // A new CA is in everybody's hands before anybody has a leaf by it.
+  const std::string first = Data("tls.crt");
+  leader->RequestNewCa();
+  Renew(*leader);
+  EXPECT_EQ(Data("tls.crt"), first);
+  EXPECT_TRUE(net::VerifyIssuedBy(first, Data("ca.crt"), clock_.WallNow()).ok());
+  clock_.Advance(300s);
+  EXPECT_EQ(Renew(*leader), RenewResult::kRenewed);
+  EXPECT_NE(Data("tls.crt"), first);
+  EXPECT_TRUE(net::VerifyIssuedBy(Data("tls.crt"), Data("ca.crt"), clock_.WallNow()).ok());
+}
+
 }  // namespace
 }  // namespace paceline::kube

@@ -103,5 +103,21 @@ TEST(TlsCertificates, BrokenPemIsRefusedNotCrashed) {
   }
 }
 
+TEST(TlsCertificates, APeersLeafIsForBothEndsAndNoCa) {
+  const RealClock clock;
+  const CertificateAndKey ca = CreateCa("peers-ca", std::chrono::hours(2), clock).value();
+  const CertificateAndKey leaf = IssuePeerCertificate(ca, "paceline-peers", std::chrono::hours(1), clock).value();
+  const CertificateInfo info = ParseCertificate(leaf.certificate).value();
+  EXPECT_EQ(info.common_name, "paceline-peers");
+  EXPECT_EQ(info.dns_names, std::vector<std::string>{"paceline-peers"});
+  EXPECT_FALSE(info.is_ca);
+  EXPECT_TRUE(VerifyIssuedBy(leaf.certificate, ca.certificate, clock.WallNow()).ok());
+  EXPECT_TRUE(CheckKeyMatches(leaf.certificate, leaf.private_key).ok());
+  for (const char* name : {"", "a b", "x,DNS:y"}) {
+    EXPECT_FALSE(IssuePeerCertificate(ca, name, std::chrono::hours(1), clock).ok()) << name;
+  }
+  EXPECT_FALSE(IssuePeerCertificate(ca, std::string(65, 'x'), std::chrono::hours(1), clock).ok());
+}
+
 }  // namespace
 }  // namespace paceline::net

@@ -197,6 +197,42 @@ TEST_F(OperatorTest, EveryNodeHasAPlanThatNamesItsJobs) {
   ASSERT_TRUE(Eventually([&] { return !Get(kNodePlans, "n1", "").contains("/spec/jobs/0"_json_pointer); }));
 }
 
+TEST_F(OperatorTest, ThePlansOfARunsNodesNameEachOtherAsPeers) {
+  for (const char* node : {"n1", "n2", "n3"}) {
+    server_.Put(kube::kNodes, {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", node}}}});
+  }
+  const auto replica = Start();
+  for (const char* node : {"n1", "n2", "n3"}) {
+    ASSERT_TRUE(Eventually([&] { return !Get(kNodePlans, node, "").is_null(); }));
+  }
+  const auto share = [&](const std::string& node, const std::string& address) {
+    Json plan = Get(kNodePlans, node, "");
+    plan["metadata"].erase("resourceVersion");
+    plan["status"]["peerAddress"] = address;
+    server_.Put(kNodePlans, plan);
+  };
+  const auto peers_of = [&](const std::string& node) {
+    std::string peers;
+    const Json plan = Get(kNodePlans, node, "");
+    for (const Json& peer : plan.value("/spec/peers"_json_pointer, Json::array())) {
+      peers += peer["node"].get<std::string>() + "=" + peer["address"].get<std::string>() + " ";
+    }
+    return peers;
+  };
+  share("n1", "10.0.0.1:9466");
+  share("n2", "10.0.0.2:9466");
+  share("n3", "10.0.0.3:9466");
+  TrainingJob("llama");
+  ASSERT_TRUE(Eventually([&] { return Exists(kube::kJobs, "llama-g0"); }));
+  RunPod(MakePod(Get(kube::kJobs, "llama-g0"), 0)["metadata"]["name"], "n1");
+  RunPod(MakePod(Get(kube::kJobs, "llama-g0"), 1)["metadata"]["name"], "n2");
+  EXPECT_TRUE(Eventually([&] { return peers_of("n1") == "n2=10.0.0.2:9466 "; })) << peers_of("n1");
+  EXPECT_TRUE(Eventually([&] { return peers_of("n2") == "n1=10.0.0.1:9466 "; })) << peers_of("n2");
+  EXPECT_EQ(peers_of("n3"), "");
+  EndPod("llama-g0-1-abcde", 0);
+  EXPECT_TRUE(Eventually([&] { return peers_of("n2").empty(); })) << peers_of("n2");
+}
+
 TEST_F(OperatorTest, APlanForgetsAJobThatWentBeforeItsPods) {
   server_.Put(kube::kNodes, {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", "n1"}}}});
   const auto replica = Start();

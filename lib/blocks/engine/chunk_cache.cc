@@ -95,6 +95,12 @@ Result<std::shared_ptr<LayerCache>> ChunkCache::OpenLayer(const Digest& index_di
   return at->second;
 }
 
+std::shared_ptr<LayerCache> ChunkCache::FindLayer(const Digest& index_digest) const {
+  MutexLock lock(mutex_);
+  const auto found = layers_.find(index_digest);
+  return found == layers_.end() ? nullptr : found->second;
+}
+
 Result<std::string> ChunkCache::Load(LayerCache& layer, uint32_t chunk) {
   Result<std::string> content = layer.Load(chunk);
   if (content.ok()) layer.Touch(chunk, UseTime(clock_.WallNow()));

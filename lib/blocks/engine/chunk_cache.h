@@ -45,6 +45,9 @@ class ChunkCache {
   Result<std::shared_ptr<LayerCache>> OpenLayer(const Digest& index_digest, std::shared_ptr<const std::string> index)
       EXCLUDES(mutex_);
 
+  // A layer that is here, opened or kept by an earlier run; null. Whoever holds it keeps it in use.
+  std::shared_ptr<LayerCache> FindLayer(const Digest& index_digest) const EXCLUDES(mutex_);
+
   // Checked content of a chunk, as LayerCache::Load.
   Result<std::string> Load(LayerCache& layer, uint32_t chunk);
 

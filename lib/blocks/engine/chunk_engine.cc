@@ -88,13 +88,12 @@ Status ImageReader::Read(size_t layer, uint64_t offset_bytes, std::span<char> ou
 }
 
 ChunkEngine::ChunkEngine(const EngineOptions& options, ChunkCache& cache, ChunkPeers* peers, const Clock& clock)
-    : options_(options),
-      cache_(cache),
-      peers_(peers),
-      clock_(clock),
-      memory_(options.memory_bytes),
-      queue_(options.fetch) {
-  for (int i = 0; i < options_.fetch.threads; ++i) {
+    : options_(options), cache_(cache), peers_(peers), clock_(clock), memory_(options.memory_bytes), queue_([&] {
+        FetchLimits limits = options.fetch;
+        if (peers != nullptr) limits.stretch_bytes = kStretchBytes;
+        return limits;
+      }()) {
+  for (int i = 0; i < options_.fetch.threads + options_.fetch.others_threads; ++i) {
     threads_.emplace_back([this](std::stop_token stop) { Work(std::move(stop)); });
   }
 }
@@ -123,8 +122,14 @@ Result<std::unique_ptr<ImageReader>> ChunkEngine::Open(const std::vector<LayerSo
       numbers.push_back(number->second);
     }
   }
-  return std::unique_ptr<ImageReader>(
+  std::unique_ptr<ImageReader> image(
       new ImageReader(*this, std::move(numbers), std::move(caches), std::move(origin), clock_));
+  MutexLock lock(mutex_);
+  for (const uint32_t number : image->layers_) {
+    std::shared_ptr<ImageCounters>& counters = layers_.at(number).prefetches_for;
+    if (counters == nullptr) counters = image->counters_;
+  }
+  return image;
 }
 
 void ChunkEngine::Close(ImageReader& image) {
@@ -140,7 +145,12 @@ void ChunkEngine::Close(ImageReader& image) {
       }
       if (!origins.empty()) continue;
       queue_.RemoveLayer(number);
-      flights_.erase(flights_.lower_bound({number, 0}), flights_.lower_bound({number + 1, 0}));
+      const ChunkId begin{number, 0}, end{number + 1, 0};
+      for (auto flight = flights_.lower_bound(begin); flight != flights_.lower_bound(end);) {
+        const ChunkId id = (flight++)->first;
+        Finish(id, CancelledError("nobody has this layer open any more"), nullptr);  // another node may wait for it
+      }
+      for_others_.erase(for_others_.lower_bound(begin), for_others_.lower_bound(end));
       numbers_.erase(found->second.cache->index_digest());
       layers_.erase(found);
       gone.push_back(number);
@@ -260,6 +270,7 @@ std::optional<ChunkEngine::Job> ChunkEngine::TakeJob(std::stop_token stop) {
       for (const uint32_t chunk : job.batch.chunks) {
         const ChunkId id{job.batch.layer, chunk};
         running_.insert(id);
+        if (peers_ != nullptr && !for_others_.contains(id)) job.at_peers.push_back(chunk);
         if (const auto flight = flights_.find(id); flight != flights_.end() && job.counters == nullptr) {
           job.counters = flight->second->counters;
         }
@@ -279,7 +290,7 @@ void ChunkEngine::Work(std::stop_token stop) {
 
 void ChunkEngine::Run(Job job) {
   const FetchPriority priority = job.batch.priority;
-  if (peers_ != nullptr) AskPeers(job);
+  if (!job.at_peers.empty()) AskPeers(job);
   AskOrigins(job);
   MutexLock lock(mutex_);
   queue_.Done(priority);
@@ -288,33 +299,50 @@ void ChunkEngine::Run(Job job) {
 }
 
 void ChunkEngine::AskPeers(Job& job) {
-  std::vector<uint32_t> left;
-  const Deadline deadline = Deadline::After(clock_, options_.fetch_limit);
-  for (const uint32_t number : job.batch.chunks) {
-    const Chunk chunk = job.layer.cache->index().chunk(number);
-    Result<std::string> content = peers_->Fetch(chunk.digest, chunk.content_bytes(), deadline);
-    if (content.ok() && (content->size() != chunk.content_bytes() || Sha256Of(*content) != chunk.digest)) {
+  const LayerIndex& index = job.layer.cache->index();
+  std::set<uint32_t> given;
+  const auto take = [&](size_t place, std::string content) {
+    const uint32_t number = job.at_peers[place];
+    const Chunk chunk = index.chunk(number);
+    if (content.size() != chunk.content_bytes() || Sha256Of(content) != chunk.digest) {
       ++job.counters->damaged_chunks;
-      content = DataLossError("a peer gave other bytes");
+      return false;
     }
-    if (!content.ok()) {
-      left.push_back(number);
-      continue;
-    }
-    job.counters->peer_bytes += content->size();
-    Deliver(job, number, std::move(content));
-  }
-  job.batch.chunks = std::move(left);
+    job.counters->peer_bytes += content.size();
+    if (given.insert(number).second) Deliver(job, number, std::move(content));
+    return true;
+  };
+  peers_->Fetch({job.layer.cache->index_digest(), index, job.at_peers, job.batch.priority}, take,
+                Deadline::After(clock_, options_.fetch_limit));
+  std::erase_if(job.batch.chunks, [&](uint32_t number) { return given.contains(number); });
 }
 
-void ChunkEngine::AskOrigins(Job& job) {
-  const std::vector<uint32_t>& numbers = job.batch.chunks;
-  if (numbers.empty()) return;
+void ChunkEngine::AskOrigins(const Job& job) {
   const LayerIndex& index = job.layer.cache->index();
+  const std::span<const uint32_t> numbers = job.batch.chunks;
   const Deadline deadline = Deadline::After(clock_, options_.fetch_limit);
+  // What peers gave may lie between the rest, and is not worth fetching again.
+  for (size_t begin = 0; begin < numbers.size();) {
+    size_t end = begin + 1;
+    for (; end < numbers.size(); ++end) {
+      const Chunk last = index.chunk(numbers[end - 1]);
+      if (index.chunk(numbers[end]).offset_bytes - (last.offset_bytes + last.stored_bytes) >
+          options_.fetch.max_gap_bytes) {
+        break;
+      }
+    }
+    AskOriginsFor(job, numbers.subspan(begin, end - begin), deadline);
+    begin = end;
+  }
+}
+
+void ChunkEngine::AskOriginsFor(const Job& job, std::span<const uint32_t> numbers, Deadline deadline) {
+  const LayerIndex& index = job.layer.cache->index();
   const Chunk first = index.chunk(numbers.front()), last = index.chunk(numbers.back());
   std::string stored(last.offset_bytes + last.stored_bytes - first.offset_bytes, '\0');
+  const TimePoint began = clock_.Now();
   const Status read = ReadRange(job, first.offset_bytes, stored, deadline);
+  uint64_t content_bytes = 0;
   ChunkDecoder decoder;
   for (const uint32_t number : numbers) {
     const Chunk chunk = index.chunk(number);
@@ -327,6 +355,7 @@ void ChunkEngine::AskOrigins(Job& job) {
     const std::string_view bytes =
         std::string_view(stored).substr(chunk.offset_bytes - first.offset_bytes, chunk.stored_bytes);
     if (decoder.Decode(chunk, bytes, &decoded).ok()) {
+      content_bytes += decoded.size();
       Deliver(job, number, std::move(decoded));
       continue;
     }
@@ -335,6 +364,8 @@ void ChunkEngine::AskOrigins(Job& job) {
     if (IsLost(again.status())) ++job.counters->lost_chunks;
     Deliver(job, number, std::move(again));
   }
+  // With the time for unpacking, which what peers give does not need.
+  if (peers_ != nullptr && content_bytes > 0) peers_->NoteOrigin(content_bytes, clock_.Now() - began);
 }
 
 Status ChunkEngine::ReadRange(const Job& job, uint64_t offset_bytes, std::span<char> out, Deadline deadline) {
@@ -398,6 +429,7 @@ void ChunkEngine::Deliver(const Job& job, uint32_t number, Result<std::string> c
   MutexLock lock(mutex_);
   Finish(id, status, bytes);  // those who came meanwhile, or all in case of a failure
   running_.erase(id);
+  for_others_.erase(id);
 }
 
 }  // namespace paceline::blocks

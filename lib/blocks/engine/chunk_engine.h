@@ -15,19 +15,18 @@
 #include "lib/base/mutex.h"
 #include "lib/blocks/engine/access_log.h"
 #include "lib/blocks/engine/chunk_cache.h"
-#include "lib/blocks/engine/fetch_queue.h"
+#include "lib/blocks/engine/chunk_peers.h"
 #include "lib/blocks/engine/image_stats.h"
 #include "lib/blocks/engine/memory_cache.h"
 #include "lib/blocks/format/blob_store.h"
 
 namespace paceline::blocks {
 
-// Other nodes that may hold a chunk. What they give is checked like anything else.
-class ChunkPeers {
- public:
-  virtual ~ChunkPeers() = default;
-  // The content of a chunk, by its digest; kNotFound when no peer has it. Any failure means: ask the origin.
-  virtual Result<std::string> Fetch(const Digest& content, uint64_t content_bytes, Deadline deadline) = 0;
+// On what terms another node is given chunks.
+struct GiveTerms {
+  bool may_fetch = false;  // from the origin, what is not here
+  uint64_t max_bytes = 0;  // of several chunks together
+  Deadline origin_deadline = Deadline::Infinite();
 };
 
 struct EngineOptions {
@@ -92,6 +91,19 @@ class ChunkEngine {
   // ChunkCache::OpenLayer.
   Result<std::unique_ptr<ImageReader>> Open(const std::vector<LayerSource>& layers, std::shared_ptr<BlobStore> origin);
 
+  using Content = std::shared_ptr<const std::string>;
+
+  struct Given {
+    std::vector<Content> contents;  // at the places of what was asked for; null: not here, or not in time
+    Duration waited{0};             // for the origin
+  };
+  // Checked contents of chunks for another node. What is fetched for others comes from the origin and never from peers:
+  // a request of a peer is not passed on. kNotFound when the layer is neither open nor kept here, kInvalidArgument for
+  // a number that it has no chunk for and for more than may be given. Blocks for the disk, and for the origin when it
+  // may.
+  Result<Given> Give(const Digest& index_digest, const std::vector<uint32_t>& chunks, const GiveTerms& terms)
+      EXCLUDES(mutex_);
+
   // Blocks until nothing waits or is under way. For tests and for a prefetch that somebody wants to see the end of;
   // false when `deadline` came first.
   bool AwaitIdle(Deadline deadline) EXCLUDES(mutex_);
@@ -99,11 +111,10 @@ class ChunkEngine {
  private:
   friend class ImageReader;
 
-  using Content = std::shared_ptr<const std::string>;
   struct Layer {
     std::shared_ptr<LayerCache> cache;
     std::vector<std::shared_ptr<BlobStore>> origins;  // of the images that have it open
-    std::shared_ptr<ImageCounters> prefetches_for;
+    std::shared_ptr<ImageCounters> prefetches_for;    // at first, those of the image that opened it
   };
   // A chunk that somebody waits for.
   struct Flight {
@@ -111,13 +122,19 @@ class ChunkEngine {
     Status status;
     Content content;
     std::shared_ptr<ImageCounters> counters;
-    CondVar changed;
+    mutable CondVar changed;
   };
   // A batch with all that its thread needs.
   struct Job {
     FetchBatch batch;
+    std::vector<uint32_t> at_peers;  // of its chunks: those that peers are asked for first
     Layer layer;
     std::shared_ptr<ImageCounters> counters;
+  };
+  // A chunk that another node waits for.
+  struct Awaited {
+    size_t place = 0;
+    std::shared_ptr<Flight> flight;  // null: it has come meanwhile
   };
 
   // The content of a chunk for a reader.
@@ -131,11 +148,20 @@ class ChunkEngine {
   bool IsLocal(LayerCache& cache, ChunkId id);
   Result<Content> AwaitFlight(ChunkId id, const std::shared_ptr<Flight>& flight, Deadline deadline) EXCLUDES(mutex_);
 
+  // The layer as it is open or kept, and its number while it is open.
+  std::shared_ptr<LayerCache> FindLayer(const Digest& index_digest, std::optional<uint32_t>* number) EXCLUDES(mutex_);
+  Content Held(LayerCache& cache, std::optional<uint32_t> number, uint32_t chunk);
+  // Has chunks of an open layer fetched from the origin.
+  std::vector<Awaited> FetchForOthers(uint32_t number, const std::vector<uint32_t>& chunks,
+                                      const std::vector<Content>& held) EXCLUDES(mutex_);
+  Content AwaitForOthers(const Flight& flight, Deadline deadline) EXCLUDES(mutex_);
+
   void Work(std::stop_token stop);
   std::optional<Job> TakeJob(std::stop_token stop) EXCLUDES(mutex_);
   void Run(Job job);
-  void AskPeers(Job& job);
-  void AskOrigins(Job& job);
+  void AskPeers(Job& job) EXCLUDES(mutex_);
+  void AskOrigins(const Job& job);
+  void AskOriginsFor(const Job& job, std::span<const uint32_t> numbers, Deadline deadline);
   // One range from the first origin that has it.
   Status ReadRange(const Job& job, uint64_t offset_bytes, std::span<char> out, Deadline deadline);
   // A chunk whose bytes were wrong, once more and alone.
@@ -158,6 +184,7 @@ class ChunkEngine {
   uint32_t next_number_ GUARDED_BY(mutex_) = 0;
   std::map<ChunkId, std::shared_ptr<Flight>> flights_ GUARDED_BY(mutex_);
   std::set<ChunkId> running_ GUARDED_BY(mutex_);
+  std::set<ChunkId> for_others_ GUARDED_BY(mutex_);  // asked of us by a peer: the origin's alone to give
   std::vector<std::jthread> threads_;
 };
 

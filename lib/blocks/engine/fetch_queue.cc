@@ -12,6 +12,10 @@ size_t At(FetchPriority priority) { return static_cast<size_t>(priority); }
 bool FetchQueue::Add(ChunkId id, FetchPriority priority) {
   const auto [entry, is_new] = waiting_.try_emplace(id, priority);
   if (!is_new) {
+    if (entry->second == FetchPriority::kForOthers && priority == FetchPriority::kDemand) {
+      lines_[At(FetchPriority::kForOthers)].push_front(id);
+      return false;
+    }
     if (entry->second <= priority) return false;
     entry->second = priority;
   }
@@ -31,20 +35,23 @@ size_t FetchQueue::waiting(FetchPriority priority) const {
 void FetchQueue::Done(FetchPriority priority) { --running_[At(priority)]; }
 
 bool FetchQueue::MayStart(FetchPriority priority) const {
+  if (priority == FetchPriority::kForOthers) return running_[0] < limits_.others_threads;
   if (running() >= limits_.threads) return false;
-  const int lower = running_[1] + running_[2];
+  const int lower = running_[2] + running_[3];
   switch (priority) {
+    case FetchPriority::kForOthers:
     case FetchPriority::kDemand: return true;
     case FetchPriority::kPrefetch: return lower < limits_.prefetch_threads;
     case FetchPriority::kBackground:
       // Only when nobody waits for anything better.
-      return lines_[1].empty() && running_[0] == 0 && running_[1] == 0 && lower < limits_.background_threads;
+      return lines_[2].empty() && running_[1] == 0 && running_[2] == 0 && lower < limits_.background_threads;
   }
   return false;
 }
 
 std::optional<FetchQueue::First> FetchQueue::TakeFirst() {
-  for (const FetchPriority priority : {FetchPriority::kDemand, FetchPriority::kPrefetch, FetchPriority::kBackground}) {
+  for (const FetchPriority priority :
+       {FetchPriority::kForOthers, FetchPriority::kDemand, FetchPriority::kPrefetch, FetchPriority::kBackground}) {
     std::deque<ChunkId>& line = lines_[At(priority)];
     while (!line.empty()) {
       const auto entry = waiting_.find(line.front());
@@ -91,10 +98,14 @@ void FetchQueue::WidenTo(const LayerIndex& index, int step, FetchBatch* batch) {
     const uint64_t gap = is_after ? next.offset_bytes - end : batch->offset_bytes - next_end;
     const uint64_t whole = is_after ? next_end - batch->offset_bytes : end - next.offset_bytes;
     if (gap > limits_.max_gap_bytes || whole > longest) return;
+    const uint64_t stretch = limits_.stretch_bytes;
+    if (stretch > 0 && next.offset_bytes / stretch != batch->offset_bytes / stretch) return;
     const ChunkId id{batch->layer, static_cast<uint32_t>(number)};
     const auto entry = waiting_.find(id);
     // Nobody's read waits for bytes that somebody may want later.
     if (entry == waiting_.end() || entry->second > batch->priority) continue;
+    // And nobody's other node for what we may ask of it.
+    if (entry->second == FetchPriority::kForOthers && batch->priority != FetchPriority::kForOthers) continue;
     waiting_.erase(entry);
     batch->chunks.insert(step > 0 ? batch->chunks.end() : batch->chunks.begin(), id.chunk);
     batch->length_bytes = whole;

@@ -1,6 +1,7 @@
 // What is to be fetched next, and together with what: chunks wait here by priority, and neighbours in a blob leave as
 // one range. Demand goes before prefetch, prefetch before background, and the lower classes never take all the threads,
-// so that a reader who comes later finds one free.
+// so that a reader who comes later finds one free. What other nodes ask for has threads of its own: all others may be
+// waiting for those very nodes.
 //
 // Pure and single-threaded: ChunkEngine locks around it.
 #pragma once
@@ -17,8 +18,11 @@
 
 namespace paceline::blocks {
 
-enum class FetchPriority { kDemand = 0, kPrefetch = 1, kBackground = 2 };
-inline constexpr size_t kFetchPriorities = 3;
+enum class FetchPriority { kForOthers = 0, kDemand = 1, kPrefetch = 2, kBackground = 3 };
+inline constexpr size_t kFetchPriorities = 4;
+
+// Stored bytes of a data blob that one node owns among those that share chunks (docs/formats/peer-chunks.md).
+inline constexpr uint64_t kStretchBytes = 4 << 20;
 
 // A chunk of a layer; layers are known by the engine's numbers.
 struct ChunkId {
@@ -31,9 +35,13 @@ struct FetchLimits {
   int threads = 8;  // ranges under way at once
   int prefetch_threads = 6;
   int background_threads = 2;
+  int others_threads = 4;             // beside `threads`
   uint64_t max_gap_bytes = 64 << 10;  // bytes that are fetched for nothing to save a request
   uint64_t demand_range_bytes = 2 << 20;
   uint64_t range_bytes = 4 << 20;  // of the other classes
+  // Ranges end at multiples of it; 0: anywhere. With peers it is kStretchBytes: what travels together has one owner,
+  // and nobody waits for one owner with something in hand that another one waits for.
+  uint64_t stretch_bytes = 0;
 };
 
 // Chunks of one layer and blob that one range of the blob holds, in the order of their offsets.
@@ -50,8 +58,8 @@ class FetchQueue {
  public:
   explicit FetchQueue(const FetchLimits& limits) : limits_(limits) {}
 
-  // Waits from now on with this priority; one that waits already with a lower one moves up, never down. False when
-  // nothing changed.
+  // Waits from now on with this priority; one that waits already with a lower one moves up, never down, and one that
+  // waits for others goes to the front when a reader wants it, too. False when nothing changed.
   bool Add(ChunkId id, FetchPriority priority);
   // Nothing of a layer is wanted any more.
   void RemoveLayer(uint32_t layer);
@@ -69,7 +77,8 @@ class FetchQueue {
 
   size_t waiting() const { return waiting_.size(); }
   size_t waiting(FetchPriority priority) const;
-  int running() const { return running_[0] + running_[1] + running_[2]; }
+  // But for others.
+  int running() const { return running_[1] + running_[2] + running_[3]; }
 
  private:
   bool MayStart(FetchPriority priority) const;

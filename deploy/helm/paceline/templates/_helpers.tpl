@@ -97,6 +97,10 @@ namespace: {{ (index . 0).Release.Namespace }}
 {{- $_ := set $config "conversion" (dict "store" .store "podTemplate" "/etc/paceline/converter.json" "images" .images "atOnce" .atOnce "timeLimit" .timeLimit) }}
 {{- end }}
 {{- end }}
+{{- if and .Values.snapshotter.enabled (eq .Values.snapshotter.peers.certificates "self-managed") }}
+{{- $peers := dict "secret" (include "paceline.snapshotter.peersSecret" .) "serverName" .Values.snapshotter.peers.serverName }}
+{{- $_ := set $config "peers" (mergeOverwrite $peers (default dict $config.peers)) }}
+{{- end }}
 {{- if .Values.dependencies.registrySecret }}
 {{- $_ := set $config "registry" (mergeOverwrite (include "paceline.registry" . | fromYaml) (default dict $config.registry)) }}
 {{- end }}

@@ -1,5 +1,12 @@
 {{- define "paceline.snapshotter.name" -}}{{ include "paceline.fullname" . }}-snapshotter{{- end }}
 {{- define "paceline.snapshotter.metricsPort" -}}{{ .Values.snapshotter.config.metrics.port }}{{- end }}
+{{/* The Secret with which nodes know each other; empty: they do not share chunks. */}}
+{{- define "paceline.snapshotter.peersSecret" -}}
+{{- if .Values.snapshotter.enabled }}
+{{- if eq .Values.snapshotter.peers.certificates "self-managed" }}{{ include "paceline.snapshotter.name" . }}-peers{{ end }}
+{{- if eq .Values.snapshotter.peers.certificates "secret" }}{{ .Values.snapshotter.peers.secretName }}{{ end }}
+{{- end }}
+{{- end }}
 {{/* The plugin's configuration: the values, and the paths that its DaemonSet mounts. */}}
 {{- define "paceline.snapshotter.config" -}}
 {{- $config := deepCopy .Values.snapshotter.config }}
@@ -14,6 +21,9 @@
       "keeper" (dict "socket" (printf "%s/keeper.sock" .Values.snapshotter.runDir) "spawn" false)
       "registry" $registry
       "stores" (list (default "image" .Values.conversion.store)) }}
+{{- if include "paceline.snapshotter.peersSecret" . }}
+{{- $_ := set $fixed "peers" (dict "certificates" "/etc/paceline-peers" "port" .Values.snapshotter.peers.port "serverName" .Values.snapshotter.peers.serverName) }}
+{{- end }}
 {{- toYaml (mergeOverwrite $fixed $config) }}
 {{- end }}
 {{/* Whether the agent needs a mount of its own to see the plugin's socket. */}}
