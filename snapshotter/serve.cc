@@ -163,8 +163,11 @@ class Server {
     KeeperConfig config;
     config.socket = place_.keeper_socket();
     Result<KeeperClient> keeper = ReachKeeper(config, true, clock_, stop);
-    if (keeper.ok()) keeper_ = *std::move(keeper);
-    if (!keeper.ok()) log_.Warn("no keeper: the mount ends with this process", {{"error", keeper.status()}});
+    if (keeper.ok()) {
+      keeper_ = *std::move(keeper);
+    } else {
+      log_.Warn("no keeper: the mount ends with this process", {{"error", keeper.status()}});
+    }
   }
 
   // Of a server that died and whose mounts are all there.

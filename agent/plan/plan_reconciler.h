@@ -33,7 +33,7 @@ class PlanReconciler final : public kube::Reconciler {
 
   // `state` is called for each reconcile and must not block. All references must outlive the object.
   PlanReconciler(Options options, PlanStore& store, std::function<NodeState()> state, const Clock& clock, Logger& log)
-      : options_(options), store_(store), state_(std::move(state)), clock_(clock), log_(log) {}
+      : options_(std::move(options)), store_(store), state_(std::move(state)), clock_(clock), log_(log) {}
 
   Result<kube::Action> Reconcile(const kube::ObjectKey& key, Deadline deadline, std::stop_token stop) override;
 

@@ -19,13 +19,14 @@ struct Measurement {
 };
 
 // `name` is one of api::kProbeMeasures; the unit is that of the table.
-inline api::ProbeFigure FigureOf(std::string_view name, double value, const Clock& clock, std::string detail = {}) {
+inline api::ProbeFigure FigureOf(std::string_view name, double value, const Clock& clock,
+                                 const std::string& detail = {}) {
   const api::ProbeMeasure* measure = api::FindProbeMeasure(name);
   return {std::string(name), value, std::string(measure == nullptr ? "" : measure->unit), clock.WallNow(),
           detail.substr(0, api::kMaxProbeMessageBytes)};
 }
 
-inline Measurement Missing(api::ProbeCheck check, api::ProbeGap gap, std::string message) {
+inline Measurement Missing(api::ProbeCheck check, api::ProbeGap gap, const std::string& message) {
   return {{}, api::MissingProbe{check, gap, message.substr(0, api::kMaxProbeMessageBytes)}};
 }
 

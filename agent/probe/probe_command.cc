@@ -1,9 +1,9 @@
 #include "agent/probe/probe_command.h"
 
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include <csignal>
 #include <cstdio>
 
 #include "agent/probe/probe_suite.h"

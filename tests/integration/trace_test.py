@@ -131,7 +131,7 @@ def people_see_it(context, name, run, rank):
 def write_xid():
     """As the driver of the machine, whose kernel all nodes share, would."""
     with open("/dev/kmsg", "w", encoding="utf-8") as file:
-        file.write(f"NVRM: Xid ({XID_DEVICE}): 79, pid='<unknown>', written by a test of Paceline")
+        file.write(f"NVRM: Xid ({XID_DEVICE}): 79, pid='<unknown>', written by a test of Paceline\n")
 
 
 def stop_and_go_on(context, name, run):
