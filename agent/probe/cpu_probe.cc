@@ -105,7 +105,7 @@ Measurement MeasureCpu(const CpuProbeOptions& options, const Clock& clock) {
   }
   std::string detail = fmt::format("{} threads", count);
   if (const std::string text = ShareText(share); !text.empty()) detail += ", each " + text;
-  out.figures.push_back(FigureOf("cpuAllThreads", sum, clock, std::move(detail)));
+  out.figures.push_back(FigureOf("cpuAllThreads", sum, clock, detail));
   return out;
 }
 
