@@ -17,13 +17,14 @@ using testing::HasSubstr;
 
 // A prober whose measurement waits until the test lets it go on.
 class NodeProberTest : public testing::Test {
+ public:
+  ~NodeProberTest() override { End(); }
+
  protected:
   struct Call {
     api::ProbeRequest request;
     std::stop_token stop;
   };
-
-  ~NodeProberTest() override { End(); }
 
   NodeProberOptions Options() {
     NodeProberOptions options;
