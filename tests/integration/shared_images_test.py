@@ -22,6 +22,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "operator"))
 import bed  # noqa: E402
 import nodes  # noqa: E402
+import lazy_images_test  # noqa: E402
 from nodes import NODES, PROGRAMS, TESTBED, in_node  # noqa: E402
 
 WORK = tempfile.mkdtemp(prefix="paceline-shared-")
@@ -45,13 +46,7 @@ def make_image():
         with open(os.path.join(folder, part), "wb") as file:
             file.write(data)
     bed.run(TESTBED, "image", "shared:1", os.path.dirname(folder), "--base", "python", timeout=180)
-    with tempfile.TemporaryDirectory() as config:
-        entry = {"username": os.environ["REGISTRY_USER"], "password": os.environ["REGISTRY_PASSWORD"]}
-        with open(os.path.join(config, "config.json"), "w", encoding="utf-8") as file:
-            json.dump({"auths": {os.environ["REGISTRY_ADDRESS"]: entry}}, file)
-        repository = f"docker://{os.environ['REGISTRY_ADDRESS']}/shared"
-        bed.run(f"{PROGRAMS}/pacectl", "image", "convert", f"{repository}:1", "--store", repository, "--docker-config", config,
-                "--ca-file", os.environ["REGISTRY_CA"], timeout=180)
+    lazy_images_test.convert("shared")
     return digests
 
 
